@@ -349,6 +349,40 @@ TEST(resolve_addr, neighbour_found_while_waited_for__resolved)
 	bench_ip("link delete p0");
 }
 
+/* A device's packets leave by its own interface, where the neighbour is another entry. */
+TEST(resolve_addr, neighbour_of_another_interface_in_the_subnet__not_found)
+{
+	struct rdma_event_channel *ch = start();
+	struct rdma_cm_id *id = new_id(ch, RDMA_PS_TCP);
+
+	bench_veth();
+	bench_ip("link add q0 type veth peer name q1");
+	bench_ip("link set q1 up");
+	bench_ip("link set q0 up");
+	bench_ip("address add 10.1.1.3/24 dev q0");
+	while (!bench_runs("q0"))
+		sched_yield();
+	/* Known on p0. */
+	assert_int_equal(
+		rdma_resolve_addr(id, bench_addr("10.1.1.3", 0), bench_addr("10.1.1.9", 7), 100),
+		0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_ERROR), -ETIMEDOUT);
+	bench_ip("neighbour replace 10.1.1.9 lladdr 02:00:00:00:00:09 dev q0 nud permanent");
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.9", 7), 100), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	/* This host's own address needs none. */
+	assert_int_equal(rdma_destroy_id(id), 0);
+	id = new_id(ch, RDMA_PS_TCP);
+	assert_int_equal(
+		rdma_resolve_addr(id, bench_addr("10.1.1.3", 0), bench_addr("10.1.1.1", 7), 100),
+		0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete q0");
+	bench_ip("link delete p0");
+}
+
 TEST(resolve_addr, destroyed_while_a_neighbour_is_waited_for__nothing_comes)
 {
 	struct rdma_event_channel *ch = start();
