@@ -13,6 +13,7 @@
 
 #include "agent/gsi.h"
 #include "agent/group.h"
+#include "agent/link.h"
 #include "agent/socket.h"
 #include "base/cmsg.h"
 #include "base/log.h"
@@ -38,42 +39,6 @@ enum {
 static void set_int(int fd, int level, int option, int value)
 {
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-/*
- * A socket for sending only: a filter drops packets to its port. Its error queue reports packets
- * that did not reach their destination.
- */
-static int tx_socket(const struct group *g, uint16_t port)
-{
-	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog deaf = {.len = 1, .filter = &drop};
-	int fd = data_socket_open(&g->addr, g->scope_id, port);
-
-	if (fd >= 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
-	if (fd >= 0 && rocemu_gid_is_ipv4(&g->addr))
-		set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
-	else if (fd >= 0)
-		set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-	return fd;
-}
-
-static void tx_open(struct qp1 *q)
-{
-	for (unsigned i = 0; i < SPORT_TRIES; i++) {
-		uint16_t port = (uint16_t)(GSI_SPORT + i);
-		int fd = tx_socket(q->group, port);
-
-		if (fd >= 0) {
-			q->tx_fd = fd;
-			q->sport = port;
-			return;
-		}
-	}
-	/* Unusual, but as good: receivers do not look at it. */
-	q->tx_fd = -1;
-	q->sport = AGENT_PORT;
 }
 
 static void read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
@@ -200,6 +165,86 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 	}
 }
 
+/* ---- sockets to send from ---- */
+
+/*
+ * A socket for sending only: a filter drops packets to its port. Its error queue reports packets
+ * that did not reach their destination.
+ */
+static int tx_socket(const struct group *g, uint16_t port, unsigned ifindex)
+{
+	const bool v4 = rocemu_gid_is_ipv4(&g->addr);
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog deaf = {.len = 1, .filter = &drop};
+	int fd = data_socket_open_unbound(&g->addr, ifindex != 0), r = fd;
+
+	if (fd >= 0 && ifindex)
+		r = route_bind_socket(fd, v4, ifindex);
+	if (r >= 0)
+		r = data_socket_bind(fd, &g->addr, g->scope_id, port);
+	if (r >= 0) {
+		(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
+		set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, 1);
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+static void tx_close(struct qp1 *q, struct qp1_tx *tx)
+{
+	ev_io_stop(q->loop, &tx->returned);
+	if (tx->fd >= 0)
+		close(tx->fd);
+	tx->fd = -1;
+}
+
+/* ifindex: as in the struct. @return whether there is a socket. */
+static bool tx_open(struct qp1 *q, struct qp1_tx *tx, uint16_t port, unsigned ifindex)
+{
+	tx_close(q, tx);
+	tx->fd = tx_socket(q->group, port, ifindex);
+	tx->ifindex = tx->fd >= 0 ? ifindex : 0;
+	ev_io_init(&tx->returned, on_returned, tx->fd, EV_READ);
+	tx->returned.data = q;
+	if (tx->fd >= 0)
+		ev_io_start(q->loop, &tx->returned);
+	return tx->fd >= 0;
+}
+
+static void open_any(struct qp1 *q)
+{
+	for (unsigned i = 0; i < SPORT_TRIES; i++) {
+		q->sport = (uint16_t)(GSI_SPORT + i);
+		if (!tx_open(q, &q->any, q->sport, 0))
+			continue;
+		/* With q->own. The port was free: no other socket has it. */
+		(void)data_socket_share(q->any.fd);
+		return;
+	}
+	/* Unusual, but as good: receivers do not look at it. */
+	q->sport = AGENT_PORT;
+}
+
+/* The socket for a destination. */
+static int tx_fd(struct qp1 *q, const struct rocemu_gid *dst)
+{
+	const struct group *g = q->group;
+	struct route r;
+
+	if (q->any.fd < 0)
+		return g->fds[0];
+	if (route_cached(&q->ways, link_now_ms() * 1000000u, g->scope_id, &g->addr, dst, &r) ||
+	    !r.bind)
+		return q->any.fd;
+	/* Opened again when the interface has come back with another index. */
+	if (q->own.ifindex != r.bind && !tx_open(q, &q->own, q->sport, r.bind))
+		log_debug("a MAD may leave by another interface: no socket for interface %u: %s",
+			  r.bind, strerror(-q->own.fd));
+	return q->own.fd >= 0 ? q->own.fd : q->any.fd;
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct qp1 *q = w->data;
@@ -221,8 +266,10 @@ static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	ev_timer_stop(loop, w);
 	ev_io_start(loop, &q->watcher);
-	if (q->tx_fd >= 0)
-		ev_io_start(loop, &q->returned);
+	if (q->any.fd >= 0)
+		ev_io_start(loop, &q->any.returned);
+	if (q->own.fd >= 0)
+		ev_io_start(loop, &q->own.returned);
 }
 
 struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *group,
@@ -239,26 +286,24 @@ struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *gr
 	q->psn = rng_u32(&gsi->rng);
 	/* Then the kernel splits what a sender's burst merged. */
 	set_int(group->fds[0], IPPROTO_UDP, UDP_GRO, 0);
-	tx_open(q);
+	q->any.fd = q->own.fd = -1;
+	ev_init(&q->any.returned, on_returned);
+	ev_init(&q->own.returned, on_returned);
+	ev_timer_init(&q->again, on_again, 0., AGAIN_S);
+	q->again.data = q;
+	open_any(q);
 	ev_io_init(&q->watcher, on_readable, group->fds[0], EV_READ);
 	q->watcher.data = q;
 	ev_io_start(loop, &q->watcher);
-	ev_io_init(&q->returned, on_returned, q->tx_fd, EV_READ);
-	q->returned.data = q;
-	ev_timer_init(&q->again, on_again, 0., AGAIN_S);
-	q->again.data = q;
-	if (q->tx_fd >= 0)
-		ev_io_start(loop, &q->returned);
 	return q;
 }
 
 void qp1_free(struct qp1 *q)
 {
 	ev_io_stop(q->loop, &q->watcher);
-	ev_io_stop(q->loop, &q->returned);
 	ev_timer_stop(q->loop, &q->again);
-	if (q->tx_fd >= 0)
-		close(q->tx_fd);
+	tx_close(q, &q->any);
+	tx_close(q, &q->own);
 	free(q);
 }
 
@@ -290,8 +335,6 @@ int qp1_send(struct qp1 *q, struct gsi_mad *d)
 			   .msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = control.bytes};
-	int fd = q->tx_fd >= 0 ? q->tx_fd : q->group->fds[0];
-
 	d->sport = q->sport;
 	d->ip_id = 0;
 	gsi_hdr_encode(d, q->psn++);
@@ -301,10 +344,14 @@ int qp1_send(struct qp1 *q, struct gsi_mad *d)
 	if (d->hop_limit)
 		m.msg_controllen = put_control(&m, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 					       ipv4 ? IP_TTL : IPV6_HOPLIMIT, d->hop_limit);
-	if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	if (sendmsg(tx_fd(q, &d->dst), &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	if (errno == EAGAIN)
 		return -EAGAIN;
-	/* The error may be that of an earlier packet; it is reported once. */
-	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	/*
+	 * The error may be that of an earlier packet; it is reported once. Or the interface has
+	 * gone, and the address is on another one.
+	 */
+	q->ways = (struct route_cache){0};
+	return sendmsg(tx_fd(q, &d->dst), &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agent/seat-set.h"
+#include "netdev/route.h"
 #include "wire/gsi.h"
 
 struct gsi;
@@ -30,10 +31,14 @@ struct qp1 {
 	struct group *group;	   /* borrowed: its fds[0] is received from */
 	struct ev_loop *loop;
 	ev_io watcher;
-	ev_timer again;		 /* to watch what could not be watched */
-	ev_io returned;		 /* tx_fd's error queue */
-	int tx_fd;		 /* bound to sport; -1: the group's own, 4791 */
-	uint16_t sport;		 /* the sending socket */
+	ev_timer again; /* to watch what could not be watched */
+	struct qp1_tx {
+		int fd;		  /* bound to sport; -1: none */
+		unsigned ifindex; /* of the interface that it sends by; 0: the kernel's choice */
+		ev_io returned;	  /* its error queue */
+	} any, own;		  /* own: for destinations that the address's interface leads to */
+	uint16_t sport;		 /* the sending sockets'; 4791: there are none, the group's sends */
+	struct route_cache ways; /* to destinations */
 	uint32_t psn;		 /* of the next MAD sent; 24 bits count */
 	uint32_t overflow;	 /* as the socket counts what it dropped */
 	struct seat_set members; /* clients that opened the address */

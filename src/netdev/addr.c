@@ -50,6 +50,14 @@ bool addr_gid_is_link_local(const struct rocemu_gid *gid)
 	       (gid->raw[0] == 0xff && (gid->raw[1] & 0x0f) == 0x02);
 }
 
+bool addr_gid_is_loopback(const struct rocemu_gid *gid)
+{
+	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
+
+	return rocemu_gid_is_ipv4(gid) ? gid->raw[GID_IPV4] == IN_LOOPBACKNET
+				       : rocemu_gid_equal(gid, &loopback6);
+}
+
 const char *addr_gid_text(const struct rocemu_gid *gid, char buf[ADDR_TEXT_LEN])
 {
 	const char *text = rocemu_gid_is_ipv4(gid)

@@ -25,6 +25,9 @@ int addr_to_gid(const union addr *a, socklen_t len, struct rocemu_gid *gid, uint
 /** fe80::/10 or ff02::/16: needs a scope to be sent to. */
 bool addr_gid_is_link_local(const struct rocemu_gid *gid);
 
+/** 127.0.0.0/8 or ::1. */
+bool addr_gid_is_loopback(const struct rocemu_gid *gid);
+
 enum { ADDR_TEXT_LEN = 64 };
 /** The address for messages: "127.0.0.1" or "fe80::1". @return buf. */
 const char *addr_gid_text(const struct rocemu_gid *gid, char buf[ADDR_TEXT_LEN]);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/neighbour.h>
+#include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -97,12 +98,12 @@ static int request_do(int fd, const struct request *r, uint16_t type, size_t bod
 	return h->nlmsg_type == type && a->len >= NLMSG_LENGTH(body_len) ? 0 : -EPROTO;
 }
 
-/* The data of an attribute of a route. NULL: it has none of that length. */
-static const void *attribute(const struct answer *a, uint16_t type, size_t len)
+/* The data of an attribute behind the fixed part. NULL: there is none of that length. */
+static const void *attribute_at(const struct answer *a, size_t body_len, uint16_t type, size_t len)
 {
 	const struct rtattr *at;
 
-	for (size_t i = NLMSG_LENGTH(sizeof(struct rtmsg)); i + RTA_LENGTH(0) <= a->len;
+	for (size_t i = NLMSG_ALIGN(NLMSG_LENGTH(body_len)); i + RTA_LENGTH(0) <= a->len;
 	     i += RTA_ALIGN(at->rta_len)) {
 		at = (const void *)(a->buf + i);
 		if (at->rta_len < RTA_LENGTH(0) || i + at->rta_len > a->len)
@@ -113,6 +114,12 @@ static const void *attribute(const struct answer *a, uint16_t type, size_t len)
 	return NULL;
 }
 
+/* Of a route. */
+static const void *attribute(const struct answer *a, uint16_t type, size_t len)
+{
+	return attribute_at(a, sizeof(struct rtmsg), type, len);
+}
+
 /* ---- routes ---- */
 
 /* An address as rtnetlink has it. */
@@ -120,14 +127,6 @@ static const uint8_t *bytes_of(const struct rocemu_gid *gid, size_t *len)
 {
 	*len = rocemu_gid_is_ipv4(gid) ? 4 : 16;
 	return gid->raw + sizeof(gid->raw) - *len;
-}
-
-static bool is_loopback(const struct rocemu_gid *gid)
-{
-	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
-
-	return rocemu_gid_is_ipv4(gid) ? gid->raw[12] == IN_LOOPBACKNET
-				       : rocemu_gid_equal(gid, &loopback6);
 }
 
 /* src NULL: any; oif 0: any. flags: RTM_F_FIB_MATCH: the entry of the table, not the way that the
@@ -206,9 +205,44 @@ static bool find_own(int fd, unsigned ifindex, const struct rocemu_gid *src,
 		if (lookup(fd, NULL, dst, ifindex, 0, &a) || interface_of(&a) != ifindex)
 			return false;
 	}
-	r->kind = ROUTE_OWN;
 	take(&a, dst, r);
 	return true;
+}
+
+/* net.ipv4.conf.INTERFACE.rp_filter; that of "all" with -1. 0: it cannot be read. */
+static int rp_filter(int fd, int32_t ifindex)
+{
+	const struct netconfmsg m = {.ncm_family = AF_INET};
+	int32_t value = 0;
+	const void *at;
+	struct request r;
+	struct answer a;
+
+	request_init(&r, RTM_GETNETCONF, &m, sizeof(m));
+	request_add(&r, NETCONFA_IFINDEX, &ifindex, sizeof(ifindex));
+	if (request_do(fd, &r, RTM_NEWNETCONF, sizeof(m), &a))
+		return 0;
+	at = attribute_at(&a, sizeof(m), NETCONFA_RP_FILTER, sizeof(value));
+	if (at)
+		memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+/*
+ * Does this host drop a packet that comes in by the interface, if its own packets to the sender
+ * would prefer another one? The higher of the two settings counts; 1 is strict, 2 is not.
+ */
+static bool is_strict(int fd, unsigned ifindex)
+{
+	return MAX(rp_filter(fd, NETCONFA_IFINDEX_ALL), rp_filter(fd, (int32_t)ifindex)) == 1;
+}
+
+/* Then it has no routes. */
+static bool is_down(unsigned ifindex)
+{
+	const unsigned flags = route_interface_flags(ifindex);
+
+	return flags && !(flags & IFF_UP);
 }
 
 static enum route_kind kind_of_error(int err)
@@ -218,31 +252,56 @@ static enum route_kind kind_of_error(int err)
 		       : ROUTE_NONE;
 }
 
-void route_find(int fd, unsigned ifindex, const struct rocemu_gid *src,
-		const struct rocemu_gid *dst, struct route *r)
+/* The way that the kernel prefers. */
+static void find_preferred(int fd, unsigned ifindex, const struct rocemu_gid *src,
+			   const struct rocemu_gid *dst, struct route *r)
 {
 	const bool scoped = addr_gid_is_link_local(dst);
 	struct answer a;
-	int err;
+	const int err = lookup(fd, src, dst, scoped ? ifindex : 0, 0, &a);
+	uint8_t type;
+
+	*r = (struct route){.kind = kind_of_error(err), .next = *dst};
+	if (err)
+		return;
+	type = type_of(&a);
+	if (type == RTN_LOCAL || type == RTN_ANYCAST) {
+		r->kind = ROUTE_LOCAL;
+		r->bind = scoped ? ifindex : 0;
+	} else if (type == RTN_BROADCAST) {
+		r->kind = ROUTE_BROADCAST;
+	} else {
+		take(&a, dst, r);
+		r->kind = !ifindex || r->ifindex == ifindex ? ROUTE_OWN : ROUTE_OTHER;
+	}
+}
+
+/* No table needs to be read. */
+static bool is_surely_local(const struct rocemu_gid *src, const struct rocemu_gid *dst)
+{
+	return rocemu_gid_equal(src, dst) || addr_gid_is_loopback(dst);
+}
+
+void route_find(int fd, unsigned ifindex, const struct rocemu_gid *src,
+		const struct rocemu_gid *dst, struct route *r)
+{
+	struct route own = {.kind = ROUTE_OWN, .ifindex = ifindex, .next = *dst};
+	bool found;
 
 	*r = (struct route){.kind = ROUTE_LOCAL, .next = *dst};
-	if (rocemu_gid_equal(src, dst) || is_loopback(dst))
+	if (is_surely_local(src, dst))
 		return;
-	err = lookup(fd, src, dst, scoped ? ifindex : 0, 0, &a);
-	if (err) {
-		r->kind = kind_of_error(err);
-	} else {
-		const uint8_t type = type_of(&a);
-
-		if (type == RTN_LOCAL || type == RTN_ANYCAST)
-			return;
-		r->kind = type == RTN_BROADCAST ? ROUTE_BROADCAST : ROUTE_OTHER;
-		take(&a, dst, r);
+	find_preferred(fd, ifindex, src, dst, r);
+	if (ifindex && (r->kind == ROUTE_OTHER || r->kind == ROUTE_NONE)) {
+		found = find_own(fd, ifindex, src, dst, &own);
+		if (found && r->kind == ROUTE_OTHER && rocemu_gid_is_ipv4(dst) &&
+		    is_strict(fd, ifindex))
+			r->kind = ROUTE_FILTERED;
+		else if (found || is_down(ifindex))
+			*r = own;
 	}
-	if (r->kind == ROUTE_OTHER && (!ifindex || interface_of(&a) == ifindex))
-		r->kind = ROUTE_OWN;
-	else if (ifindex && (r->kind == ROUTE_OTHER || r->kind == ROUTE_NONE))
-		(void)find_own(fd, ifindex, src, dst, r);
+	if (r->kind == ROUTE_OWN)
+		r->bind = ifindex;
 }
 
 /* The interface that has the address; 0: none, or not known. */
@@ -283,6 +342,9 @@ int route_cached(struct route_cache *c, uint64_t now_ns, unsigned ifindex,
 	struct route_entry *e = &c->entry[at % ARRAY_LEN(c->entry)];
 	int fd;
 
+	*r = (struct route){.kind = ROUTE_LOCAL, .next = *dst};
+	if (is_surely_local(src, dst))
+		return 0;
 	if (now_ns >= e->until || !rocemu_gid_equal(&e->dst, dst) ||
 	    !rocemu_gid_equal(&e->src, src)) {
 		fd = route_open();

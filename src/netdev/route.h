@@ -16,13 +16,15 @@ enum route_kind {
 	ROUTE_NONE,	 /* no route leads there */
 	ROUTE_LOCAL,	 /* an address of this host */
 	ROUTE_BROADCAST, /* a broadcast address of a network */
-	ROUTE_OWN,	 /* a route by the interface leads there */
+	ROUTE_OWN,	 /* a route by the interface leads there, or the interface is down */
 	ROUTE_OTHER,	 /* only routes by other interfaces do */
+	ROUTE_FILTERED, /* one by the interface does, but this host drops the answers (rp_filter) */
 };
 
 struct route {
 	enum route_kind kind;
-	unsigned ifindex;	/* OWN, OTHER: of the interface */
+	unsigned ifindex;	/* OWN, OTHER, FILTERED: which packets take; else 0 */
+	unsigned bind;		/* the interface to bind sockets to; 0: none */
 	struct rocemu_gid next; /* the next hop there; the destination where that is a neighbour */
 };
 
@@ -46,7 +48,7 @@ struct route_cache {
 		struct rocemu_gid src, dst;
 		uint64_t until; /* found anew from then on; 0: empty */
 		struct route route;
-	} entry[32];
+	} entry[256];
 };
 
 /**
@@ -60,7 +62,7 @@ int route_cached(struct route_cache *c, uint64_t now_ns, unsigned ifindex,
  * From now on the socket sends by the interface. A socket that is bound to an interface already
  * stays there (`ip vrf exec` binds each new socket). Strict by SO_BINDTOIFINDEX, which needs Linux
  * 5.7 or CAP_NET_RAW; else IPv6 takes another interface's route that has a lower metric.
- * @return 0, or -errno: neither option is allowed.
+ * @return 0, or -errno: none of the options is allowed.
  */
 int route_bind_socket(int fd, bool ipv4, unsigned ifindex);
 

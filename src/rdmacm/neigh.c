@@ -30,22 +30,25 @@ static bool has_neighbours(unsigned ifindex)
 	return flags && !(flags & (IFF_NOARP | IFF_LOOPBACK | IFF_POINTOPOINT));
 }
 
-/* By the interface that the program's packets take. */
-static void solicit(const struct sockaddr *to, const struct rcm_local *from,
+/* By the interface that the program's packets take. @return false: the kernel does not allow it. */
+static bool solicit(const struct sockaddr *to, const struct rcm_local *from,
 		    const struct route *route)
 {
 	struct sockaddr_storage own, there;
 	int fd = sys_socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool allowed;
 
 	if (fd < 0)
-		return;
+		return false;
 	rcm_addr_from_gid((struct sockaddr *)&own, &from->gid, 0, from->scope_id);
 	rcm_addr_copy(&there, to);
 	rcm_addr_set_port((struct sockaddr *)&there, DISCARD_PORT);
-	(void)route_bind_socket(fd, to->sa_family == AF_INET, route->ifindex);
-	if (bind(fd, (struct sockaddr *)&own, rcm_addr_len((struct sockaddr *)&own)) == 0)
+	allowed = !route_bind_socket(fd, to->sa_family == AF_INET, route->ifindex);
+	if (allowed &&
+	    bind(fd, (struct sockaddr *)&own, rcm_addr_len((struct sockaddr *)&own)) == 0)
 		sendto(fd, "", 0, MSG_NOSIGNAL, (struct sockaddr *)&there, rcm_addr_len(to));
 	close(fd);
+	return allowed;
 }
 
 bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
@@ -60,11 +63,9 @@ bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
 		return true;
 	rcm_addr_to_gid(to, &gid);
 	route_find(fd, scope ? scope : from->dev->ifindex, &from->gid, &gid, &route);
-	if ((route.kind == ROUTE_OWN || route.kind == ROUTE_OTHER) &&
-	    !route_neighbour_known(fd, &route) && has_neighbours(route.ifindex)) {
-		solicit(to, from, &route);
+	if (route.ifindex && !route_neighbour_known(fd, &route) && has_neighbours(route.ifindex)) {
 		/* Often the answer has come by now. */
-		known = route_neighbour_known(fd, &route);
+		known = !solicit(to, from, &route) || route_neighbour_known(fd, &route);
 	}
 	close(fd);
 	return known;

@@ -65,6 +65,22 @@ static void lab(void)
 	}
 }
 
+/* A setting below /proc/sys, where that can be written. */
+static void sysctl(const char *name, const char *value)
+{
+	char path[100];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/sys/%s", name);
+	f = fopen(path, "we");
+	if (!f) {
+		print_message("skipped: %s cannot be written\n", path);
+		skip();
+	}
+	fputs(value, f);
+	assert_int_equal(fclose(f), 0);
+}
+
 static struct rocemu_gid gid_of(const char *text)
 {
 	struct rocemu_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
@@ -179,6 +195,27 @@ TEST(route_find, a_rule_for_the_source__own)
 	expect_own("b0", "10.1.1.2", "10.9.9.9", "10.1.1.8");
 	assert_int_equal(way("a0", "10.1.1.1", "10.9.9.9").kind, ROUTE_NONE);
 	expect_own("b0", "fd01::2", "fd09::9", "fd01::8");
+}
+
+/* Strict reverse path filtering: what comes in by b0 is dropped, unless routes to it prefer b0. */
+TEST(route_find, answers_by_the_interface_are_dropped__filtered)
+{
+	struct route r;
+
+	lab();
+	sysctl("net/ipv4/conf/b0/rp_filter", "1");
+	expect_own("a0", "10.1.1.1", "10.1.1.9", "10.1.1.9");
+	r = way("b0", "10.1.1.2", "10.1.1.9");
+	assert_int_equal(r.kind, ROUTE_FILTERED);
+	assert_int_equal(r.ifindex, if_nametoindex("a0"));
+	expect_own("b0", "fd01::2", "fd01::9", "fd01::9");
+	sysctl("net/ipv4/conf/all/rp_filter", "2");
+	expect_own("b0", "10.1.1.2", "10.1.1.9", "10.1.1.9");
+	sysctl("net/ipv4/conf/all/rp_filter", "1");
+	assert_int_equal(way("b0", "10.1.1.2", "10.1.1.9").kind, ROUTE_FILTERED);
+	ip("rule add from 10.1.1.2 table 77");
+	ip("route add 10.1.1.0/24 dev b0 table 77");
+	expect_own("b0", "10.1.1.2", "10.1.1.9", "10.1.1.9");
 }
 
 TEST(route_find, an_ipv6_router_of_an_ipv4_route__the_next_hop)
