@@ -36,6 +36,7 @@ struct rocemu_path {
 	uint8_t sgid_index;
 	uint8_t tclass; /* with the two ECN bits */
 	uint8_t hop_limit;
+	bool own_interface; /* the caller's, who sends: see rocemu_qp_set_own_interface() */
 };
 
 /** A received datagram. Borrowed for the call, which may change ip_id. */
@@ -419,6 +420,12 @@ ROCEMU_PUBLIC const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *q
 /** The path that rocemu_qp_modify() with these attributes would give it. -EINVAL: none. */
 ROCEMU_PUBLIC int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr,
 				       int mask, struct rocemu_path *path);
+
+/**
+ * Set own_interface of a connected QP's path, until its address vector changes. The endpoint copies
+ * it to the packets: those with it are to leave by the interface that has sgid.
+ */
+ROCEMU_PUBLIC void rocemu_qp_set_own_interface(struct rocemu_qp *qp, bool own);
 
 /**
  * Attach a UD QP, in any state, to a multicast group: what comes in for the group's address and QPN

@@ -27,11 +27,7 @@ bool ecn_parse(enum ecn_mode *mode, const char *text)
 
 static bool is_loopback(const struct rocemu_path *path)
 {
-	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
-
-	return rocemu_gid_equal(&path->sgid, &path->dgid) ||
-	       rocemu_gid_equal(&path->dgid, &loopback6) ||
-	       (rocemu_gid_is_ipv4(&path->dgid) && path->dgid.raw[12] == 127);
+	return rocemu_gid_equal(&path->sgid, &path->dgid) || addr_gid_is_loopback(&path->dgid);
 }
 
 uint8_t ecn_tclass(enum ecn_mode mode, const struct rocemu_path *path, uint8_t opcode)

@@ -19,6 +19,7 @@
  *   lane-tx.c        packets to sockets, in bursts
  *   lane-backlog.c   packets that a socket had no room for
  *   lane-send.c      which socket a path takes; one packet to it
+ *   lane-path.c      which interface a path takes
  *   lane-shm-tx.c    packets to rings in shared memory
  *   lane-stat.c      its answer to `rocemu stat`
  *   lane-wake.c      the clock; setting the thread's timer, requests to the thread
@@ -51,6 +52,7 @@
 #include "engine/txsock.h"
 #include "fault/impair.h"
 #include "netdev/addr.h"
+#include "netdev/route.h"
 #include "wire/bth.h"
 
 struct agent_client;
@@ -122,9 +124,10 @@ struct lane_tx {
 	struct tx_batch *batch; /* behind copy, in the same mapping */
 	struct list backlog;	/* of struct backlog_packet, see lane-backlog.c */
 	unsigned nbacklog;
-	rocemu_ns_t retry_at;			/* the backlog is tried again then */
-	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
-	struct lane_route route[LANE_ROUTES];	/* by the sender's QPN */
+	rocemu_ns_t retry_at; /* the backlog is tried again then */
+	/* By GID index: by the interface that the kernel chooses, then by the own. Owned. */
+	struct txsock_set *set[2 * ROCEMU_MAX_GID];
+	struct lane_route route[LANE_ROUTES]; /* by the sender's QPN */
 	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
 	struct rocemu_path
 		alt[ROCEMU_OUTPUT_BATCH]; /* paths with another source port than requested */
@@ -246,6 +249,7 @@ struct lane {
 	struct lane_stats own_stats;
 	struct lane_count count;
 	struct impair impair;
+	struct route_cache ways; /* to the destinations of paths */
 };
 
 /* ---- lane-lock.c ---- */
@@ -331,6 +335,14 @@ unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 void lane_rx_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** One message from another lane. @return false: nothing there. */
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+
+/* ---- lane-path.c ---- */
+
+/** Where the set of a path's sockets is. The path's sgid_index is one. */
+static inline struct txsock_set **lane_tx_set(struct lane *l, const struct rocemu_path *path)
+{
+	return &l->tx.set[path->sgid_index + (path->own_interface ? ROCEMU_MAX_GID : 0)];
+}
 
 /* ---- lane-send.c ---- */
 

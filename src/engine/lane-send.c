@@ -66,15 +66,16 @@ void lane_tx_fini(struct lane *l)
 
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now)
 {
-	if (l->tx.set[index] && !rocemu_gid_equal(&l->tx.set[index]->gid, now))
-		set_free(l, index);
+	for (; index < ARRAY_LEN(l->tx.set); index += ROCEMU_MAX_GID)
+		if (l->tx.set[index] && !rocemu_gid_equal(&l->tx.set[index]->gid, now))
+			set_free(l, index);
 }
 
 /** MTU of the path to an address, as the kernel has it, or 0. */
-static unsigned path_mtu(const struct lane *l, const struct rocemu_path *path)
+static unsigned path_mtu(struct lane *l, const struct rocemu_path *path)
 {
 	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
-	const struct txsock_set *set = l->tx.set[path->sgid_index];
+	const struct txsock_set *set = *lane_tx_set(l, path);
 	const uint32_t scope = set && addr_gid_is_link_local(&path->dgid) ? set->scope_id : 0;
 	UNCANCELLED;
 	int fd = sys_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
@@ -83,6 +84,8 @@ static unsigned path_mtu(const struct lane *l, const struct rocemu_path *path)
 
 	if (fd < 0)
 		return 0;
+	if (path->own_interface)
+		(void)route_bind_socket(fd, v4, l->ifindex);
 	if (sys_connect(fd, &to.sa, addr_from_gid(&to, &path->dgid, ROCEMU_UDP_PORT, scope)) ||
 	    getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
 		mtu = 0;
@@ -91,7 +94,7 @@ static unsigned path_mtu(const struct lane *l, const struct rocemu_path *path)
 }
 
 /** @return what to do; where that has a value, in text. */
-static const char *refused_remedy(const struct lane *l, int err, const struct rocemu_path *path,
+static const char *refused_remedy(struct lane *l, int err, const struct rocemu_path *path,
 				  char *text, size_t size)
 {
 	unsigned mtu;
@@ -121,7 +124,7 @@ static const char *refused_remedy(const struct lane *l, int err, const struct ro
 	return "check the interface and its routes";
 }
 
-static void why_refused(const struct lane *l, int err, const struct rocemu_path *path)
+static void why_refused(struct lane *l, int err, const struct rocemu_path *path)
 {
 	char to[ADDR_TEXT_LEN], text[160];
 	uint64_t peer;
@@ -147,7 +150,7 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 	*err = -EADDRNOTAVAIL;
 	if (path->sgid_index >= ROCEMU_MAX_GID)
 		return NULL;
-	set = l->tx.set[path->sgid_index];
+	set = *lane_tx_set(l, path);
 	/* An address that is gone, and whose index another one has now, has no socket any more. */
 	if (likely(set != NULL))
 		return rocemu_gid_equal(&set->gid, &path->sgid) ? set : NULL;
@@ -161,8 +164,9 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 		if (!set)
 			return NULL;
 		txsock_set_init(set, &g->gid, g->scope_id, l->ifindex);
+		set->own_interface = path->own_interface;
 		set->no_count = l->held != NULL;
-		l->tx.set[path->sgid_index] = set;
+		*lane_tx_set(l, path) = set;
 		return set;
 	}
 	return NULL;
@@ -206,14 +210,28 @@ const struct lane_route *lane_tx_route(struct lane *l, const struct rocemu_path 
 	return r;
 }
 
-int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)
+/* A QP that has the path anew may take another interface than before. */
+static void forget_routes(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
+static void forget_routes(struct lane *l, const struct rocemu_path *path)
 {
-	int err;
+	for (unsigned i = 0; i < LANE_ROUTES; i++) {
+		struct lane_route *r = &l->tx.route[i];
+
+		if (r->asked.own_interface != path->own_interface &&
+		    txgroup_same_path(&r->asked, path))
+			r->sock = NULL;
+	}
+}
+
+int lane_prepare_path(struct lane *l, struct rocemu_path *path, uint32_t dqpn)
+{
+	int err = lane_find_interface(l, path);
 	struct txsock_set *set;
 	struct rocemu_path marked = *path;
 
-	if (l->dead)
-		return -ENODEV;
+	if (err)
+		return err;
+	forget_routes(l, path);
 	if (unlikely(l->shm != NULL) && dqpn)
 		lane_shm_prepare(l, path, dqpn);
 	/* The socket's defaults are for requests: they need no control message then. */
@@ -298,7 +316,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	if (unlikely(l->shm != NULL) && lane_shm_send_raw(l, path, data, len))
 		return true;
 	txsock_stop_counting(s);
-	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0, len);
+	lane_send_begin(&m, &iov, &to, control, *lane_tx_set(l, path), s, path, 0, len);
 	m.msg_iovlen = 1;
 	do
 		r = sys_sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
@@ -314,7 +332,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 		lane_send_refused(l, err, path, 1);
 		return true;
 	}
-	txsock_messages_sent(l->tx.set[path->sgid_index], s, 1);
+	txsock_messages_sent(*lane_tx_set(l, path), s, 1);
 	l->stats->tx_datagrams++;
 	if (l->tap) {
 		const struct tap_addr a = {

@@ -343,7 +343,7 @@ static void send_by(struct lane *l, struct txsock *s, struct rocemu_tx **pkt, un
 	REQUIRES(l);
 static void send_by(struct lane *l, struct txsock *s, struct rocemu_tx **pkt, unsigned n)
 {
-	const struct txsock_set *set = l->tx.set[pkt[0]->path->sgid_index];
+	const struct txsock_set *set = *lane_tx_set(l, pkt[0]->path);
 	struct txburst burst[ROCEMU_OUTPUT_BATCH];
 
 	txgroup_order(pkt, n, s->max_segments);

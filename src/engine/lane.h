@@ -244,10 +244,18 @@ bool lane_is_impaired(const struct lane *l);
 void lane_set_link(struct lane *l, bool up) EXCLUDES(l);
 
 /**
- * A QP's address vector was set: opens the sockets for transmitting on it, so that posting need
- * not. dqpn: of the peer's QP, or 0: not known. Lock held.
+ * Set path->own_interface: whether its packets leave by the device's interface. They do unless the
+ * destination is an address of this host, or no route by the interface leads there. Lock held.
+ * @return 0, -EINVAL: no packet reaches such a destination, with the reason given (base/why.h); or
+ * -errno: no descriptor or memory to find it out.
  */
-int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
+int lane_find_interface(struct lane *l, struct rocemu_path *path) REQUIRES(l);
+
+/**
+ * A QP's address vector was set: as lane_find_interface(), and opens the sockets for transmitting
+ * on the path, so that posting need not. dqpn: of the peer's QP, or 0: not known. Lock held.
+ */
+int lane_prepare_path(struct lane *l, struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
 
 /* clang-format off */
 #define LANE_STATS(X)                                                            \

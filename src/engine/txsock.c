@@ -12,9 +12,11 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "base/why.h"
 #include "engine/ipid.h"
 #include "engine/sysmsg.h"
 #include "engine/txgroup.h"
+#include "netdev/route.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -154,6 +156,19 @@ static int open_guard(int family, uint16_t port)
 	return err == EADDRINUSE ? -EADDRINUSE : -1;
 }
 
+/* All packets of a device leave by its interface, as an adapter has one wire. */
+static void bind_interface(int fd, const struct txsock_set *set)
+{
+	const bool v4 = rocemu_gid_is_ipv4(&set->gid);
+	const int err = set->own_interface ? route_bind_socket(fd, v4, set->ifindex) : 0;
+
+	if (err)
+		why_say(set->ifindex,
+			"interface %u: sockets cannot be bound to it: %s: packets leave by the "
+			"interface that the kernel's routes prefer: allow SO_BINDTOIFINDEX",
+			set->ifindex, strerror(-err));
+}
+
 static int open_socket(const struct txsock_set *set, struct txsock *s)
 {
 	const int family = rocemu_gid_is_ipv4(&set->gid) ? AF_INET : AF_INET6;
@@ -162,6 +177,7 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 
 	if (fd < 0)
 		return -errno;
+	bind_interface(fd, set);
 	set_multicast(fd, set);
 	err = set_options(fd, &set->gid, s);
 	for (unsigned i = 0; !err && i < PORT_TRIES; i++) {

@@ -58,12 +58,13 @@ struct txsock {
 	struct txsock_peer peer_wanted; /* messages lately went to this one instead */
 };
 
-/** The sockets of one address. */
+/** Sockets of one address. */
 struct txsock_set {
 	struct rocemu_gid gid;
-	uint32_t scope_id; /* for link-local addresses, else 0 */
-	unsigned ifindex;  /* of the interface that multicast leaves by; 0: the kernel's choice */
-	bool no_count;	   /* identifications must not count: packets that are ready are sent */
+	uint32_t scope_id;  /* for link-local addresses, else 0 */
+	unsigned ifindex;   /* of the interface that multicast leaves by; 0: the kernel's choice */
+	bool own_interface; /* unicast leaves by it, too, where the kernel allows it */
+	bool no_count;	    /* identifications must not count: packets that are ready are sent */
 	unsigned count;
 	struct txsock sock[TXSOCK_PER_ADDRESS];
 };

@@ -228,6 +228,11 @@ uint32_t rocemu_qp_num(const struct rocemu_qp *qp)
 	return qp->qpn;
 }
 
+void rocemu_qp_set_own_interface(struct rocemu_qp *qp, bool own)
+{
+	qp->path.own_interface = own;
+}
+
 const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp)
 {
 	bool connected =

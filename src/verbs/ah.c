@@ -17,6 +17,21 @@
 #include "verbs/port.h"
 #include "verbs/real.h"
 
+static int find_path(struct lane *lane, struct ibv_ah_attr *attr, struct rocemu_path *path)
+	REQUIRES(lane);
+static int find_path(struct lane *lane, struct ibv_ah_attr *attr, struct rocemu_path *path)
+{
+	const int ret = rocemu_path_resolve(lane_ep(lane), attr, path);
+
+	return ret == 0
+		       ? lane_find_interface(lane, path)
+		       : REFUSE(ret, 0,
+				"ibv_create_ah: sgid_index is %u: it must be the index of an entry "
+				"of the GID table, of the same address family as dgid: see "
+				"ibv_query_gid() or rocemu devices",
+				attr->grh.sgid_index);
+}
+
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
@@ -42,14 +57,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	ah = calloc(1, sizeof(*ah));
 	lane = c->lanes.lane[0]; /* each has the same addresses */
 	lane_lock(lane);
-	ret = ah ? rocemu_path_resolve(lane_ep(lane), attr, &ah->path) : -ENOMEM;
+	ret = ah ? find_path(lane, attr, &ah->path) : -ENOMEM;
 	lane_unlock(lane);
-	if (ret < 0 && ah)
-		why_say(0,
-			"ibv_create_ah: sgid_index is %u: it must be the index of an entry of the "
-			"GID table, of the same address family as dgid: "
-			"see ibv_query_gid() or rocemu devices",
-			attr->grh.sgid_index);
 	if (ret == 0)
 		ret = vb_handle_new(c, ah, &ah->base.handle);
 	if (ret < 0) {

@@ -365,17 +365,28 @@ static int mask_for(enum ibv_qp_type type, int mask)
 }
 
 /* Open the socket to send from. An error because the path's address is gone shows when sending. */
-static int prepare_path(struct lane *lane, const struct rocemu_qp *qp,
-			const struct ibv_qp_attr *attr, int mask) REQUIRES(lane);
-static int prepare_path(struct lane *lane, const struct rocemu_qp *qp,
-			const struct ibv_qp_attr *attr, int mask)
+static int prepare_path(struct lane *lane, struct rocemu_path *path, uint32_t dqpn) REQUIRES(lane);
+static int prepare_path(struct lane *lane, struct rocemu_path *path, uint32_t dqpn)
+{
+	const int err = lane_prepare_path(lane, path, dqpn);
+
+	return err == -ENODEV || err == -EADDRNOTAVAIL ? 0 : err;
+}
+
+static int modify(struct lane *lane, struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
+	REQUIRES(lane);
+static int modify(struct lane *lane, struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	const uint32_t dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0;
 	struct rocemu_path path;
-	int err = rocemu_qp_path_after(qp, attr, mask, &path);
+	const bool has_path = !rocemu_qp_path_after(qp, attr, mask, &path);
+	int ret = has_path ? prepare_path(lane, &path, dqpn) : 0;
 
-	err = err ? 0 : lane_prepare_path(lane, &path, dqpn);
-	return err == -ENODEV || err == -EADDRNOTAVAIL ? 0 : err;
+	if (ret == 0)
+		ret = rocemu_qp_modify(qp, lane_now(), attr, mask);
+	if (ret == 0 && has_path)
+		rocemu_qp_set_own_interface(qp, path.own_interface);
+	return ret;
 }
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
@@ -408,9 +419,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if ((mask & IBV_QP_STATE) &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		lane_flush(lane);
-	ret = prepare_path(lane, qp->rqp, attr, mask);
-	if (ret == 0)
-		ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
+	ret = modify(lane, qp->rqp, attr, mask);
 	if (ret == 0) {
 		if (mask & IBV_QP_STATE)
 			ibqp->state = attr->qp_state;

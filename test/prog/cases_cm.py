@@ -25,18 +25,20 @@ WHERE = ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6')
 ONCE = ('lo',)
 
 
-def agent_status(config, side):
+def agent_status(config, side, user=None):
     """The status of the agent of a side's host, or None: there is none."""
     argv = [config.rocemu, 'agent', '--status', '--json']
+    if user is not None:
+        argv = ['setpriv', f'--reuid={user}', f'--regid={user}', '--clear-groups'] + argv
     if side.netns:
         argv = ['ip', 'netns', 'exec', side.netns] + argv
     p = subprocess.run(argv, capture_output=True, text=True, check=False)
     return json.loads(p.stdout) if p.returncode == 0 else None
 
 
-def is_listened(config, side, space, port):
+def is_listened(config, side, space, port, user=None):
     service = f'0x{PORT_SPACE[space] << 16 | port:016x}'
-    status = agent_status(config, side)
+    status = agent_status(config, side, user)
     return bool(status) and any(entry['service_id'] == service for entry in status['cm']['listeners'])
 
 
@@ -51,11 +53,12 @@ def asked_too_late(proc):
 class Session:
     """Processes of one case; those that still run at its end are ended, by the PIDs that it started."""
 
-    def __init__(self, config, topo, env=None, port=None):
+    def __init__(self, config, topo, env=None, port=None, user=None):
         topo.check()
         self.config = config
         self.topo = topo
         self.env = env
+        self.user = user
         self.port = port or new_port()
         self.procs = []
 
@@ -78,13 +81,13 @@ class Session:
         return out
 
     def start(self, side, argv, name, options=()):
-        p = start(self.config, side, self.fill(argv), name, self.env, options)
+        p = start(self.config, side, self.fill(argv), name, self.env, options, self.user)
         self.procs.append(p)
         return p
 
     def server(self, argv, space='tcp', options=()):
         p = self.start(self.topo.server, argv, 'server', options)
-        p.wait_until(lambda: is_listened(self.config, self.topo.server, space, self.port),
+        p.wait_until(lambda: is_listened(self.config, self.topo.server, space, self.port, self.user),
                      f'it listened on {space} port {self.port}')
         return p
 

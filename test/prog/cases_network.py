@@ -18,9 +18,10 @@ OFFLOADS = {
 }
 
 
-def flow(config, topo, transport):
+def flow(config, topo, transport, *more):
+    """All kinds of messages. more: a command before the program."""
     program = config.program('prog', 'verbs-check')
-    argv = [[program, '--port', '{port}', '--device', side.name, '--address', side.address, '--type', transport,
+    argv = [[*more, program, '--port', '{port}', '--device', side.name, '--address', side.address, '--type', transport,
              '--group', 'flow'] for side in (topo.server, topo.client)]
     server, client = pair(config, topo, argv[0], argv[1] + ['{server}'])
     expect('\nnot ok' not in '\n' + client.stdout and '\nok ' in '\n' + client.stdout, 'checks failed', server, client)

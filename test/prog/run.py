@@ -25,6 +25,7 @@ import cases_events
 import cases_faults
 import cases_forged
 import cases_habits
+import cases_interface
 import cases_lessons
 import cases_cm_end
 import cases_cm_flood
@@ -50,7 +51,7 @@ import cases_users
 import cases_verbs
 import cases_why
 
-MODULES = (cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
+MODULES = (cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_interface, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_users,
            cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_lessons, cases_why)
