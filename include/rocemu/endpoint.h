@@ -433,13 +433,14 @@ ROCEMU_PUBLIC void rocemu_qp_set_own_interface(struct rocemu_qp *qp, bool own);
  * of them (but see block_own_mcast). Attaching again does nothing more. That such datagrams come in
  * at all is for the caller to see to.
  *
- * Errors: -EINVAL not a UD QP or not a multicast address, -ENOSPC one of the limits above, -ENOMEM.
+ * Errors: -EINVAL not a UD QP, not a multicast address or one of scope 0 (ff00::/16, ff10::/16,
+ * ...: reserved, no host takes such packets), -ENOSPC one of the limits above, -ENOMEM.
  */
 ROCEMU_PUBLIC int rocemu_qp_attach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group);
 /** Detach it, however often it was attached. -EINVAL: it is not attached. */
 ROCEMU_PUBLIC int rocemu_qp_detach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group);
-/** Is any QP attached to the group? */
-ROCEMU_PUBLIC bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *group);
+/** Is any QP attached to a group whose packets have this destination (rocemu_gid_on_wire())? */
+ROCEMU_PUBLIC bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *dst);
 
 /** The path of an address handle for UD sends (struct rocemu_post::ud_path). -EINVAL: no GRH, no
  * such GID. */

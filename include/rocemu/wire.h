@@ -247,6 +247,15 @@ ROCEMU_PUBLIC bool rocemu_gid_is_ipv4(const struct rocemu_gid *g);
 /** True for a multicast group's address: 224.0.0.0/4 as ::ffff:a.b.c.d, or ff00::/8. */
 ROCEMU_PUBLIC bool rocemu_gid_is_multicast(const struct rocemu_gid *g);
 
+/**
+ * The address that packets to a GID have on the network. It is the GID, except for groups of
+ * interface-local scope (ff01::/16, ff11::/16, ...): IPv6 hosts do not send such packets to a link,
+ * and drop those that come from one (RFC 4291 2.7, erratum 3480), but adapters send and take
+ * them. They travel to the group of link-local scope with the reserved flag: those to ff01::5 to
+ * ff82::5.
+ */
+ROCEMU_PUBLIC struct rocemu_gid rocemu_gid_on_wire(const struct rocemu_gid *g);
+
 /** RNR timer code (5 bits) to nanoseconds (IBTA 9.7.5.2.8, table 46): 0 is 655.36 ms, 1 is 10 us.
  */
 ROCEMU_PUBLIC uint64_t rocemu_rnr_timer_ns(uint8_t code);

@@ -271,7 +271,8 @@ void lane_set_gid(struct lane *l, unsigned index, const struct lane_gid *g)
 int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group,
 		      char *errbuf, size_t errlen)
 {
-	const bool joined = rocemu_ep_has_mcast(l->ep, group);
+	const struct rocemu_gid on_wire = rocemu_gid_on_wire(group);
+	const bool joined = rocemu_ep_has_mcast(l->ep, &on_wire);
 	UNCANCELLED;
 	int r, fd;
 
@@ -281,8 +282,8 @@ int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_
 	r = rocemu_qp_attach_mcast(qp, group);
 	if (r || joined)
 		return r;
-	fd = agent_group_socket(group, l->ifindex, errbuf, errlen);
-	r = fd < 0 ? fd : sock_add(l, fd, group, true);
+	fd = agent_group_socket(&on_wire, l->ifindex, errbuf, errlen);
+	r = fd < 0 ? fd : sock_add(l, fd, &on_wire, true);
 	if (r)
 		rocemu_qp_detach_mcast(qp, group);
 	return r;
@@ -290,10 +291,11 @@ int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_
 
 int lane_detach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group)
 {
+	const struct rocemu_gid on_wire = rocemu_gid_on_wire(group);
 	int r = l->dead ? -ENODEV : rocemu_qp_detach_mcast(qp, group);
 	UNCANCELLED;
 
-	if (!r && !rocemu_ep_has_mcast(l->ep, group))
-		sock_remove(l, group);
+	if (!r && !rocemu_ep_has_mcast(l->ep, &on_wire))
+		sock_remove(l, &on_wire);
 	return r;
 }

@@ -57,8 +57,11 @@ bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
 	bool known = true;
 	struct rocemu_gid gid;
 	struct route route;
-	int fd = route_open();
+	int fd;
 
+	if (rcm_addr_multicast(to))
+		return true;
+	fd = route_open();
 	if (fd < 0)
 		return true;
 	rcm_addr_to_gid(to, &gid);

@@ -150,9 +150,16 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 /* ---- resolve_addr ---- */
 
+/* Addresses and groups of a link, and groups of an interface. */
+static bool needs_scope(const struct in6_addr *a)
+{
+	return IN6_IS_ADDR_LINKLOCAL(a) || IN6_IS_ADDR_MC_LINKLOCAL(a) ||
+	       IN6_IS_ADDR_MC_NODELOCAL(a);
+}
+
 /*
- * The interface of a link-local destination without a scope: the ID's, or the first with such an
- * address.
+ * The interface of a link-local destination without a scope: that of the ID's device, or the first
+ * with such an address.
  */
 static void complete_scope(const struct rcm_id *id, struct sockaddr_storage *to)
 {
@@ -160,10 +167,9 @@ static void complete_scope(const struct rcm_id *id, struct sockaddr_storage *to)
 	struct rcm_local *locals;
 	int n;
 
-	if (to->ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ||
-	    in6->sin6_scope_id)
+	if (to->ss_family != AF_INET6 || !needs_scope(&in6->sin6_addr) || in6->sin6_scope_id)
 		return;
-	in6->sin6_scope_id = id->local.scope_id;
+	in6->sin6_scope_id = id->local.dev ? id->local.dev->ifindex : 0;
 	if (in6->sin6_scope_id)
 		return;
 	n = rcm_device_addresses(&locals);
@@ -204,6 +210,12 @@ static int check_route(const struct rcm_local *from, const struct sockaddr *to)
 	struct sockaddr_storage own, src;
 
 	rcm_addr_from_gid((struct sockaddr *)&own, &from->gid, 0, from->scope_id);
+	/* As for IPv4. Packets from ::1 would leave, and be dropped by their receiver. */
+	if (rcm_addr_loopback((struct sockaddr *)&own) && !rcm_addr_loopback(to) &&
+	    !rcm_addr_multicast(to) && !rcm_device_is_ours(to))
+		return REFUSE(-EINVAL, 0,
+			      "the source is a loopback address, which reaches this host only: "
+			      "bind the ID to an address of the network");
 	return rcm_addr_route(to, (struct sockaddr *)&own, &src);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "transport/qp.h"
+#include "wire/ip.h"
 
 static struct mcast_group *group_find(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
@@ -41,6 +42,7 @@ static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
 	if (!g)
 		return -ENOMEM;
 	g->gid = *gid;
+	g->on_wire = rocemu_gid_on_wire(gid);
 	list_init(&g->members);
 	list_append(&ep->mcast_groups, &g->link);
 	ep->nmcast_groups++;
@@ -80,7 +82,8 @@ int rocemu_qp_attach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group)
 	struct mcast_member *m;
 	int r = 0;
 
-	if (qp->type != IBV_QPT_UD || !rocemu_gid_is_multicast(group))
+	if (qp->type != IBV_QPT_UD || !rocemu_gid_is_multicast(group) ||
+	    gid_is_scopeless_group(group))
 		return -EINVAL;
 	if (member_find(qp, group))
 		return 0;
@@ -113,9 +116,12 @@ int rocemu_qp_detach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group)
 	return 0;
 }
 
-bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *group)
+bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *dst)
 {
-	return group_find(ep, group) != NULL;
+	list_for_each (it, &ep->mcast_groups)
+		if (rocemu_gid_equal(&list_entry(it, struct mcast_group, link)->on_wire, dst))
+			return true;
+	return false;
 }
 
 /* The QP blocks loopback of its own messages, and this is one. */
@@ -134,16 +140,20 @@ static enum rocemu_drop mcast_deliver(struct rocemu_qp *qp, rocemu_ns_t now,
 	return resp_input(qp, now, pkt, d);
 }
 
-enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_packet *pkt,
-			     const struct rocemu_dgram *d)
-{
-	struct mcast_group *g = group_find(ep, &d->dst);
-	enum rocemu_drop why = ROCEMU_DROP_NONE;
-	bool taken = false;
+/* The outcome of a packet: one QP took it, or why the last one did not. */
+struct outcome {
+	bool found, taken;
+	enum rocemu_drop why;
+};
 
-	if (!g)
-		return ROCEMU_DROP_QPN;
-	ep->stats->mcast_rcvd++;
+static void group_input(struct rocemu_ep *ep, struct mcast_group *g, rocemu_ns_t now,
+			const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
+			struct outcome *o)
+{
+	struct rocemu_dgram to = *d;
+
+	to.dst = g->gid; /* in the GRH that the program gets */
+	o->found = true;
 	list_for_each (it, &g->members) {
 		struct rocemu_qp *qp = list_entry(it, struct mcast_member, in_group)->qp;
 		enum rocemu_drop one = ROCEMU_DROP_STATE;
@@ -151,15 +161,31 @@ enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct
 		if (own_message(qp, pkt, d))
 			continue;
 		if (qp_can_receive(qp))
-			one = mcast_deliver(qp, now, pkt, d);
-		if (one && why)
-			ep->stats->drops[why]++; /* the caller counts the last one */
+			one = mcast_deliver(qp, now, pkt, &to);
+		if (one && o->why)
+			ep->stats->drops[o->why]++; /* the caller counts the last one */
 		if (one)
-			why = one;
-		taken |= !one;
+			o->why = one;
+		o->taken |= !one;
 	}
+}
+
+enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			     const struct rocemu_dgram *d)
+{
+	struct outcome o = {.why = ROCEMU_DROP_NONE};
+
+	list_for_each (it, &ep->mcast_groups) {
+		struct mcast_group *g = list_entry(it, struct mcast_group, link);
+
+		if (rocemu_gid_equal(&g->on_wire, &d->dst))
+			group_input(ep, g, now, pkt, d, &o);
+	}
+	if (!o.found)
+		return ROCEMU_DROP_QPN;
+	ep->stats->mcast_rcvd++;
 	/* Drops of single QPs are counted, but the packet itself counts as received. */
-	if (taken && why)
-		ep->stats->drops[why]++;
-	return taken ? ROCEMU_DROP_NONE : why;
+	if (o.taken && o.why)
+		ep->stats->drops[o.why]++;
+	return o.taken ? ROCEMU_DROP_NONE : o.why;
 }

@@ -14,7 +14,8 @@
 struct mcast_group {
 	struct list link; /* in ep->mcast_groups */
 	struct rocemu_gid gid;
-	struct list members; /* of mcast_member.in_group, in the order of attaching */
+	struct rocemu_gid on_wire; /* the destination of its packets */
+	struct list members;	   /* of mcast_member.in_group, in the order of attaching */
 	unsigned count;
 };
 

@@ -60,6 +60,7 @@ int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *at
 		.hop_limit = attr->grh.hop_limit ? attr->grh.hop_limit : DEFAULT_HOP_LIMIT,
 	};
 	memcpy(path->dgid.raw, attr->grh.dgid.raw, sizeof(path->dgid.raw));
+	path->dgid = rocemu_gid_on_wire(&path->dgid);
 	if (rocemu_gid_is_ipv4(&path->sgid) != rocemu_gid_is_ipv4(&path->dgid))
 		return -EINVAL;
 	path->sport = path_sport_datagram(path->flow_label, 0);

@@ -40,7 +40,7 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	if (ret == -EINVAL && !*err)
 		why_say(ibqp->qp_num,
 			"ibv_attach_mcast QP 0x%x: the QP must be UD and the GID a multicast "
-			"address: change them",
+			"address, for IPv6 of another scope than 0 (ff00::, ff10::): change them",
 			ibqp->qp_num);
 	return vb_errno(ret);
 }

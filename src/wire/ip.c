@@ -14,6 +14,8 @@ enum { V4_VERSION_IHL = 0, V4_TOS = 1, V4_LEN = 2, V4_ID = 4, V4_FRAG = 6, V4_TT
        V4_CSUM = 10, V4_SRC = 12, V4_DST = 16 };
 enum { V6_WORD0 = 0, V6_LEN = 4, V6_NEXT = 6, V6_HOPS = 7, V6_SRC = 8, V6_DST = 24 };
 enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
+/* The second byte of an IPv6 group's address: flags, and the scope (RFC 4291 2.7). */
+enum { GROUP_RESERVED = 0x80, GROUP_SCOPE = 0x0f, SCOPE_INTERFACE = 1, SCOPE_LINK = 2 };
 /* clang-format on */
 #define V4_FRAGMENTED 0x3fff /* MF and the offset */
 
@@ -25,6 +27,21 @@ HOT bool rocemu_gid_is_ipv4(const struct rocemu_gid *g)
 bool rocemu_gid_is_multicast(const struct rocemu_gid *g)
 {
 	return gid_is_ipv4(g) ? (g->raw[12] & 0xf0) == 0xe0 : g->raw[0] == 0xff;
+}
+
+struct rocemu_gid rocemu_gid_on_wire(const struct rocemu_gid *g)
+{
+	struct rocemu_gid on_wire = *g;
+
+	if (g->raw[0] == 0xff && (g->raw[1] & GROUP_SCOPE) == SCOPE_INTERFACE)
+		on_wire.raw[1] =
+			(uint8_t)((g->raw[1] & ~GROUP_SCOPE) | GROUP_RESERVED | SCOPE_LINK);
+	return on_wire;
+}
+
+bool gid_is_scopeless_group(const struct rocemu_gid *g)
+{
+	return g->raw[0] == 0xff && (g->raw[1] & GROUP_SCOPE) == 0;
 }
 
 struct rocemu_icrc_ctx ip_icrc_ctx(const struct ip_udp *h)

@@ -52,6 +52,9 @@ static inline bool gid_is_ipv4(const struct rocemu_gid *g)
 	return memcmp(g->raw, prefix, sizeof(prefix)) == 0;
 }
 
+/** An IPv6 group of the reserved scope 0: no host takes packets to it (RFC 4291 2.7). */
+bool gid_is_scopeless_group(const struct rocemu_gid *g);
+
 /** What the ICRC covers of these headers. */
 struct rocemu_icrc_ctx ip_icrc_ctx(const struct ip_udp *h);
 

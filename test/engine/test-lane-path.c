@@ -3,7 +3,9 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,8 @@ static struct rocemu_gid gid_of(const char *text)
 {
 	struct rocemu_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
 
-	assert_int_equal(inet_pton(AF_INET, text, gid.raw + 12), 1);
+	if (inet_pton(AF_INET, text, gid.raw + 12) != 1)
+		assert_int_equal(inet_pton(AF_INET6, text, gid.raw), 1);
 	return gid;
 }
 
@@ -149,6 +152,43 @@ TEST(lane_prepare_path, interface_is_down__its_own)
 	ip("link set b0 down");
 	assert_int_equal(lane_prepare_path(l, &path, 0), 0);
 	assert_true(path.own_interface);
+	lane_unlock(l);
+	lane_free(l);
+}
+
+TEST(lane_find_interface, destinations_that_no_packet_reaches__einval)
+{
+	static const char *const refused[][2] = {
+		{"10.1.1.2", "0.0.0.0"},	 {"fd01::2", "::"},
+		{"10.1.1.2", "255.255.255.255"}, {"10.1.1.2", "10.1.4.255"},
+		{"127.0.0.1", "10.1.1.9"},	 {"::1", "fd01::9"},
+		{"fd01::2", "ff00::5"},		 {"fd01::2", "ff10::5"},
+	};
+	static const char *const taken[][2] = {
+		{"127.0.0.1", "10.1.1.2"}, {"127.0.0.1", "127.0.0.2"},
+		{"::1", "fd01::2"},	   {"::1", "::1"},
+		{"10.1.1.2", "127.0.0.1"}, {"10.1.1.2", "10.9.9.9"},
+		{"fd01::2", "ff01::5"},	   {"10.1.1.2", "224.0.0.5"},
+	};
+	struct lane *l = open_lane();
+
+	lane_lock(l);
+	ip("address add 10.1.4.1/24 broadcast 10.1.4.255 dev b0");
+	ip("address add fd01::2/64 dev b0 nodad");
+	while (system("ip -6 route get fd01::2 | grep -q ^local") != 0)
+		sched_yield();
+	for (unsigned i = 0; i < ARRAY_LEN(refused); i++) {
+		struct rocemu_path path = {.sgid = gid_of(refused[i][0]),
+					   .dgid = gid_of(refused[i][1])};
+
+		assert_int_equal(lane_find_interface(l, &path), -EINVAL);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(taken); i++) {
+		struct rocemu_path path = {.sgid = gid_of(taken[i][0]),
+					   .dgid = gid_of(taken[i][1])};
+
+		assert_int_equal(lane_find_interface(l, &path), 0);
+	}
 	lane_unlock(l);
 	lane_free(l);
 }

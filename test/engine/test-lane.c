@@ -142,7 +142,7 @@ TEST(lane, path_of_another_address__refused)
 	struct node a;
 
 	node_open(&a, "127.0.0.1");
-	path.sgid = a.gid;
+	path.sgid = path.dgid = a.gid;
 	path.sgid.raw[15] = 99;
 	lane_lock(a.lane);
 	assert_int_equal(lane_prepare_path(a.lane, &path, 0), -EADDRNOTAVAIL);

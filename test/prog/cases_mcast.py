@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Multicast: a group of processes, of several users and in several namespaces, and one that sends to it."""
+import re
 import subprocess
 
-from harness import NORMAL, QUICK, Case, Side, Skip, VethPair, expect, may_make_netns, start
+from harness import NORMAL, QUICK, Case, Side, Skip, VethPair, expect, gid_index, may_make_netns, pair, start
 
 NOBODY = 65534
 GROUPS = {4: '239.44.55.66', 6: 'ff15::4:5:6'}
 LINK_LOCAL = 'ff02::4:5:6'
+INTERFACE_LOCAL = 'ff01::4:5:6'
+# Those of all scopes and kinds; of IPv4 also those that routers do not forward, and one of SSM.
+ALL_KINDS = ('224.0.0.55', '232.55.66.77', '239.255.255.255', 'ff01::55', 'ff11::55', 'ff31:30:fd00::55', 'ff02::1', 'ff02::55',
+             'ff12:401b:ffff::55', 'ff05::55', 'ff08::55', 'ff0e::55', 'ff0f::55', 'ff7e:140:fd55::55')
 TWO_USERS = '239.44.55.67'  # not the first: cases may run at the same time on the same lo
 COUNT = 60
 
@@ -70,6 +75,45 @@ def veth(group, family):
     return run
 
 
+def all_kinds(config, lab):
+    """Each group between two hosts: Linux drops some on receive, which adapters do not (docs/verbs.md)."""
+    for group in ALL_KINDS:
+        topo = lab.get(f'veth1500-v{6 if ":" in group else 4}')
+        topo.check()
+        spread(config, topo.client, [(topo.server, None)], group, '--first', 7)
+    return f'{len(ALL_KINDS)} groups'
+
+
+def default_group(config, lab):
+    """perftest's own: of interface-local scope."""
+    topo = lab.get('veth1500-v6')
+    topo.check()
+    options = ['-c', 'UD', '-g', '-x', str(gid_index(config, topo.server)), '-n', 500, '-s', 1000, '-F', '-p', '{port}']
+    server, client = pair(config, topo, ['ib_send_bw', *options], ['ib_send_bw', *options, '{server}'])
+    expect('MGID: 255:01:' in client.stdout, 'not that group', client)
+    for p in (server, client):
+        expect(re.search(r'^ 1000 +500 ', p.stdout, re.M), 'no result', p)
+
+
+def mckey(group, address):
+    """A group joined by rdma_cm, with an address of the device that has no scope."""
+    def run(config, lab):
+        topo = lab.get('veth1500-v6')
+        topo.check()
+        argv = ['stdbuf', '-oL', 'mckey', '-m', group, '-C', 4]
+        procs = [start(config, topo.server, [*argv, *address(topo.server)], 'receiver')]
+        try:
+            procs[0].wait_until(lambda: 'receiving' in procs[0].stdout, 'it had joined')
+            procs.append(start(config, topo.client, [*argv, '-s', *address(topo.client)], 'sender'))
+            for p in procs:
+                expect(p.wait() == 0 and 'return status 0' in p.stdout and f'joined dgid: {group} ' in p.stdout, 'failed', *procs)
+        finally:
+            for p in procs:
+                if p.running():
+                    p.kill()
+    return run
+
+
 def other_interface(config, lab):
     """A group joined on one interface gets nothing from another, and what a device sends leaves by its own."""
     why_not = may_make_netns()
@@ -108,5 +152,12 @@ def cases():
         Case('mcast/veth/ipv4', veth(GROUPS[4], 4), NORMAL),
         Case('mcast/veth/ipv6', veth(GROUPS[6], 6), NORMAL),
         Case('mcast/veth/ipv6-link-local', veth(LINK_LOCAL, 6), NORMAL),
+        Case('mcast/veth/ipv6-interface-local', veth(INTERFACE_LOCAL, 6), NORMAL),
+        Case('mcast/veth/all-kinds', all_kinds, NORMAL),
+        Case('mcast/veth/perftest-default', default_group, NORMAL, needs=('ib_send_bw',)),
+        *(Case(f'mcast/veth/mckey.{name}', mckey(group, address), NORMAL, needs=('mckey', 'stdbuf'))
+          for name, group, address in (('interface-local', INTERFACE_LOCAL, lambda side: ('-b', side.address)),
+                                       ('link-local', LINK_LOCAL, lambda side: ('-b', side.address)),
+                                       ('unbound', INTERFACE_LOCAL, lambda side: ()))),
         Case('mcast/other-interface', other_interface, NORMAL),
     ]

@@ -349,6 +349,26 @@ TEST(resolve_addr, neighbour_found_while_waited_for__resolved)
 	bench_ip("link delete p0");
 }
 
+TEST(resolve_addr, from_loopback_to_another_host__einval)
+{
+	struct rdma_event_channel *ch = start();
+	struct rdma_cm_id *id = new_id(ch, RDMA_PS_TCP);
+
+	bench_veth();
+	bench_ip("address add fd01::1/64 dev p0 nodad");
+	bench_ip("neighbour add fd01::9 lladdr 02:00:00:00:00:09 dev p0 nud permanent");
+	assert_errno(rdma_resolve_addr(id, bench_addr("::1", 0), bench_addr("fd01::9", 7), 100),
+		     EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	id = new_id(ch, RDMA_PS_TCP);
+	assert_errno(
+		rdma_resolve_addr(id, bench_addr("127.0.0.1", 0), bench_addr("10.1.1.9", 7), 100),
+		EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
 /* A device's packets leave by its own interface, where the neighbour is another entry. */
 TEST(resolve_addr, neighbour_of_another_interface_in_the_subnet__not_found)
 {

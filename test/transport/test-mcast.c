@@ -81,13 +81,15 @@ GROUP(attach__not_ud_or_not_a_group__einval)
 		{{[10] = 0xff, [11] = 0xff, 240, 0, 0, 0}},
 		{{0xfe, 0x80, [15] = 1}},
 		{{0}},
+		{{0xff, 0x00, [15] = 7}}, /* scope 0: reserved */
+		{{0xff, 0x10, [15] = 7}},
 	};
 
 	hostile_start(&h, IBV_QPT_RC);
 	assert_int_equal(rocemu_qp_attach_mcast(h.qp, &group4), -EINVAL);
 	hostile_free(&h);
 	hostile_start(&h, IBV_QPT_UD);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < sizeof(no_groups) / sizeof(no_groups[0]); i++)
 		assert_int_equal(rocemu_qp_attach_mcast(h.qp, &no_groups[i]), -EINVAL);
 	assert_int_equal(rocemu_qp_attach_mcast(h.qp, &group4), 0);
 	assert_int_equal(rocemu_qp_attach_mcast(h.qp, &group6), 0);
@@ -161,6 +163,35 @@ GROUP(packet__several_qps_attached__each_gets_it_with_the_groups_grh)
 	hostile_recv(&h, 5, 0, 100);
 	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 1, 10);
 	assert_string_equal(received(), "4");
+	hostile_free(&h);
+}
+
+/* Its packets travel to another group, which a program may use as well. */
+GROUP(packet__interface_local_group__grh_has_the_programs_address)
+{
+	static const struct rocemu_gid local = {{0xff, 0x01, [15] = 7}},
+				       on_wire = {{0xff, 0x82, [15] = 7}};
+	struct rocemu_qp *other;
+
+	start(&on_wire);
+	h.peer = (struct rocemu_gid){{0xfd, [15] = 2}};
+	other = another(HOSTILE_QKEY, false);
+	assert_int_equal(rocemu_qp_attach_mcast(h.qp, &local), 0);
+	assert_true(rocemu_ep_has_mcast(h.ep, &on_wire));
+	assert_false(rocemu_ep_has_mcast(h.ep, &local));
+	hostile_recv(&h, 1, 0, 100);
+	recv_on(other, 2, 100);
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 10);
+	assert_string_equal(received(), "1");
+	assert_memory_equal(h.recv + 24, local.raw, 16);
+	assert_int_equal(rocemu_qp_attach_mcast(other, &on_wire), 0);
+	hostile_recv(&h, 3, 0, 100);
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 1, 10);
+	assert_string_equal(received(), "3 2");
+	assert_memory_equal(h.recv + 24, local.raw, 16);
+	assert_memory_equal(h.recv + 124, on_wire.raw, 16);
+	assert_int_equal(rocemu_qp_detach_mcast(h.qp, &local), 0);
+	assert_true(rocemu_ep_has_mcast(h.ep, &on_wire));
 	hostile_free(&h);
 }
 

@@ -174,6 +174,26 @@ static void ip_checksum__rfc1071_example__its_sum(void **state)
 	assert_int_equal(ip_checksum(p, 3), (uint16_t)~0xf201);
 }
 
+static void gid_on_wire__interface_local_groups__link_local_and_reserved_flag(void **state)
+{
+	/* First two bytes of a GID, and of what it has on the wire. */
+	static const uint16_t rows[][2] = {
+		{0xff01, 0xff82}, {0xff11, 0xff92}, {0xff31, 0xffb2}, {0xff02, 0xff02},
+		{0xff12, 0xff12}, {0xff05, 0xff05}, {0xff0e, 0xff0e}, {0xff0f, 0xff0f},
+		{0xfe01, 0xfe01}, {0xfd01, 0xfd01}, {0xff00, 0xff00},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct rocemu_gid g = {{(uint8_t)(rows[i][0] >> 8), (uint8_t)rows[i][0], [15] = 5}},
+				  want = {{(uint8_t)(rows[i][1] >> 8),
+					   (uint8_t)rows[i][1], [15] = 5}};
+
+		g = rocemu_gid_on_wire(&g);
+		assert_memory_equal(&g, &want, sizeof(g));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +203,7 @@ int main(void)
 		cmocka_unit_test(ip_udp_decode__bad_header__its_verdict),
 		cmocka_unit_test(ip_udp_decode__any_bytes__nothing_read_beyond),
 		cmocka_unit_test(ip_checksum__rfc1071_example__its_sum),
+		cmocka_unit_test(gid_on_wire__interface_local_groups__link_local_and_reserved_flag),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
