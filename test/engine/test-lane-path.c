@@ -21,18 +21,6 @@
 
 enum { PORT = 0xd000, LQPN = 0x4001 };
 
-static void ip(const char *args)
-{
-	char line[200];
-
-	snprintf(line, sizeof(line), "ip %s", args);
-	if (system("ip link set lo up") != 0) {
-		print_message("skipped: no ip, or no right to change interfaces\n");
-		skip();
-	}
-	assert_int_equal(system(line), 0);
-}
-
 static struct rocemu_gid gid_of(const char *text)
 {
 	struct rocemu_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
@@ -51,16 +39,16 @@ static struct lane *open_lane(void)
 	char err[512];
 
 	netns_enter();
-	ip("link add a0 type veth peer name a1");
-	ip("link add b0 type veth peer name b1");
+	netns_ip("link add a0 type veth peer name a1");
+	netns_ip("link add b0 type veth peer name b1");
 	for (const char *const *n = (const char *[]){"a0", "a1", "b0", "b1", NULL}; *n; n++) {
 		char line[60];
 
 		snprintf(line, sizeof(line), "link set %s up", *n);
-		ip(line);
+		netns_ip(line);
 	}
-	ip("address add 10.1.1.1/24 dev a0");
-	ip("address add 10.1.1.2/24 dev b0");
+	netns_ip("address add 10.1.1.1/24 dev a0");
+	netns_ip("address add 10.1.1.2/24 dev b0");
 	config.ifindex = if_nametoindex("b0");
 	if (lane_new(&l, &config, err, sizeof(err)))
 		fail_msg("%s", err);
@@ -129,11 +117,11 @@ TEST(lane_prepare_path, another_interface_than_before__another_socket)
 
 	l = open_lane();
 	lane_lock(l);
-	ip("route add 10.9.9.0/24 dev a0");
+	netns_ip("route add 10.9.9.0/24 dev a0");
 	assert_int_equal(lane_prepare_path(l, &path, 0), 0);
 	assert_false(path.own_interface);
 	assert_ptr_equal(lane_tx_route(l, &path, LQPN)->sock, l->tx.set[0]->sock);
-	ip("route replace 10.9.9.0/24 dev b0");
+	netns_ip("route replace 10.9.9.0/24 dev b0");
 	memset(&l->ways, 0, sizeof(l->ways)); /* a second later */
 	assert_int_equal(lane_prepare_path(l, &path, 0), 0);
 	assert_true(path.own_interface);
@@ -149,7 +137,7 @@ TEST(lane_prepare_path, interface_is_down__its_own)
 	struct lane *l = open_lane();
 
 	lane_lock(l);
-	ip("link set b0 down");
+	netns_ip("link set b0 down");
 	assert_int_equal(lane_prepare_path(l, &path, 0), 0);
 	assert_true(path.own_interface);
 	lane_unlock(l);
@@ -173,8 +161,8 @@ TEST(lane_find_interface, destinations_that_no_packet_reaches__einval)
 	struct lane *l = open_lane();
 
 	lane_lock(l);
-	ip("address add 10.1.4.1/24 broadcast 10.1.4.255 dev b0");
-	ip("address add fd01::2/64 dev b0 nodad");
+	netns_ip("address add 10.1.4.1/24 broadcast 10.1.4.255 dev b0");
+	netns_ip("address add fd01::2/64 dev b0 nodad");
 	while (system("ip -6 route get fd01::2 | grep -q ^local") != 0)
 		sched_yield();
 	for (unsigned i = 0; i < ARRAY_LEN(refused); i++) {

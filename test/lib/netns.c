@@ -4,6 +4,8 @@
 #include <net/if.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,4 +36,16 @@ void netns_enter_once(void)
 		return;
 	netns_enter();
 	done = true;
+}
+
+void netns_ip(const char *args)
+{
+	char line[200];
+
+	if (system("ip link set lo up") != 0) {
+		print_message("skipped: no ip, or no right to change interfaces\n");
+		skip();
+	}
+	snprintf(line, sizeof(line), "ip %s", args);
+	assert_int_equal(system(line), 0);
 }

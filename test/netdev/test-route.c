@@ -3,7 +3,6 @@
 #include "test.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -18,19 +17,6 @@
 #include "netdev/route.h"
 #include "netns.h"
 
-/* Runs ip with the arguments; skips the test without it, or without the right to use it. */
-static void ip(const char *args)
-{
-	char line[200];
-
-	snprintf(line, sizeof(line), "ip %s", args);
-	if (system("ip link set lo up") != 0) {
-		print_message("skipped: no ip, or no right to change interfaces\n");
-		skip();
-	}
-	assert_int_equal(system(line), 0);
-}
-
 /*
  * a0 and b0 in one subnet, c0 alone. A test that failed may have left them: each begins with a new
  * namespace.
@@ -42,18 +28,18 @@ static void lab(void)
 		char line[100];
 
 		snprintf(line, sizeof(line), "link add %s0 type veth peer name %s1", *l, *l);
-		ip(line);
+		netns_ip(line);
 		snprintf(line, sizeof(line), "link set %s1 up", *l);
-		ip(line);
+		netns_ip(line);
 		snprintf(line, sizeof(line), "link set %s0 up", *l);
-		ip(line);
+		netns_ip(line);
 	}
-	ip("address add 10.1.1.1/24 dev a0");
-	ip("address add 10.1.1.2/24 dev b0");
-	ip("address add 10.1.2.1/24 dev c0");
-	ip("address add fd01::1/64 dev a0 nodad");
-	ip("address add fd01::2/64 dev b0 nodad");
-	ip("address add fd02::1/64 dev c0 nodad");
+	netns_ip("address add 10.1.1.1/24 dev a0");
+	netns_ip("address add 10.1.1.2/24 dev b0");
+	netns_ip("address add 10.1.2.1/24 dev c0");
+	netns_ip("address add fd01::1/64 dev a0 nodad");
+	netns_ip("address add fd01::2/64 dev b0 nodad");
+	netns_ip("address add fd02::1/64 dev c0 nodad");
 	/* The kernel adds their routes a moment later. */
 	for (const char *const *a = (const char *[]){"fd01::1", "fd01::2", "fd02::1", NULL}; *a;
 	     a++) {
@@ -125,10 +111,10 @@ TEST(route_find, two_interfaces_in_one_subnet__each_its_own)
 TEST(route_find, route_by_the_interface_with_a_higher_metric__own)
 {
 	lab();
-	ip("route add default via 10.1.2.9 dev c0 metric 10");
-	ip("route add default via 10.1.1.8 dev b0 metric 20");
-	ip("route add default via fd02::9 dev c0 metric 10");
-	ip("route add default via fd01::8 dev b0 metric 20");
+	netns_ip("route add default via 10.1.2.9 dev c0 metric 10");
+	netns_ip("route add default via 10.1.1.8 dev b0 metric 20");
+	netns_ip("route add default via fd02::9 dev c0 metric 10");
+	netns_ip("route add default via fd01::8 dev b0 metric 20");
 	expect_own("b0", "10.1.1.2", "10.9.9.9", "10.1.1.8");
 	expect_own("c0", "10.1.2.1", "10.9.9.9", "10.1.2.9");
 	expect_own("b0", "fd01::2", "fd09::9", "fd01::8");
@@ -147,7 +133,7 @@ TEST(route_find, no_route_by_the_interface__other)
 	assert_int_equal(r.kind, ROUTE_OTHER);
 	assert_int_equal(r.ifindex, if_nametoindex("c0"));
 	/* An address on lo, and a route to its neighbours. */
-	ip("address add 10.7.7.7/32 dev lo");
+	netns_ip("address add 10.7.7.7/32 dev lo");
 	r = way("lo", "10.7.7.7", "10.1.2.9");
 	assert_int_equal(r.kind, ROUTE_OTHER);
 	assert_int_equal(r.ifindex, if_nametoindex("c0"));
@@ -158,8 +144,8 @@ TEST(route_find, no_route_at_all__none)
 	lab();
 	assert_int_equal(way("b0", "10.1.1.2", "10.9.9.9").kind, ROUTE_NONE);
 	assert_int_equal(way("b0", "fd01::2", "fd09::9").kind, ROUTE_NONE);
-	ip("route add blackhole 10.9.9.0/24");
-	ip("route add unreachable fd09::/64");
+	netns_ip("route add blackhole 10.9.9.0/24");
+	netns_ip("route add unreachable fd09::/64");
 	assert_int_equal(way("b0", "10.1.1.2", "10.9.9.9").kind, ROUTE_NONE);
 	assert_int_equal(way("b0", "fd01::2", "fd09::9").kind, ROUTE_NONE);
 }
@@ -180,7 +166,7 @@ TEST(route_find, addresses_of_this_host__local)
 TEST(route_find, broadcast_addresses__broadcast)
 {
 	lab();
-	ip("address add 10.1.3.1/24 broadcast 10.1.3.255 dev b0");
+	netns_ip("address add 10.1.3.1/24 broadcast 10.1.3.255 dev b0");
 	assert_int_equal(way("b0", "10.1.1.2", "10.1.3.255").kind, ROUTE_BROADCAST);
 	assert_int_equal(way("b0", "10.1.1.2", "255.255.255.255").kind, ROUTE_BROADCAST);
 }
@@ -188,10 +174,10 @@ TEST(route_find, broadcast_addresses__broadcast)
 TEST(route_find, a_rule_for_the_source__own)
 {
 	lab();
-	ip("rule add from 10.1.1.2 table 77");
-	ip("route add 10.9.9.0/24 via 10.1.1.8 dev b0 table 77");
-	ip("-6 rule add from fd01::2 table 77");
-	ip("route add fd09::/64 via fd01::8 dev b0 table 77");
+	netns_ip("rule add from 10.1.1.2 table 77");
+	netns_ip("route add 10.9.9.0/24 via 10.1.1.8 dev b0 table 77");
+	netns_ip("-6 rule add from fd01::2 table 77");
+	netns_ip("route add fd09::/64 via fd01::8 dev b0 table 77");
 	expect_own("b0", "10.1.1.2", "10.9.9.9", "10.1.1.8");
 	assert_int_equal(way("a0", "10.1.1.1", "10.9.9.9").kind, ROUTE_NONE);
 	expect_own("b0", "fd01::2", "fd09::9", "fd01::8");
@@ -213,15 +199,15 @@ TEST(route_find, answers_by_the_interface_are_dropped__filtered)
 	expect_own("b0", "10.1.1.2", "10.1.1.9", "10.1.1.9");
 	sysctl("net/ipv4/conf/all/rp_filter", "1");
 	assert_int_equal(way("b0", "10.1.1.2", "10.1.1.9").kind, ROUTE_FILTERED);
-	ip("rule add from 10.1.1.2 table 77");
-	ip("route add 10.1.1.0/24 dev b0 table 77");
+	netns_ip("rule add from 10.1.1.2 table 77");
+	netns_ip("route add 10.1.1.0/24 dev b0 table 77");
 	expect_own("b0", "10.1.1.2", "10.1.1.9", "10.1.1.9");
 }
 
 TEST(route_find, an_ipv6_router_of_an_ipv4_route__the_next_hop)
 {
 	lab();
-	ip("route add 10.9.9.0/24 via inet6 fd01::8 dev b0");
+	netns_ip("route add 10.9.9.0/24 via inet6 fd01::8 dev b0");
 	expect_own("b0", "10.1.1.2", "10.9.9.9", "fd01::8");
 }
 
@@ -268,7 +254,7 @@ TEST(route_cached, tables_that_change__found_anew_after_a_second)
 	b0 = if_nametoindex("b0");
 	assert_int_equal(route_cached(c, 1, b0, &src, &dst, &r), 0);
 	assert_int_equal(r.kind, ROUTE_NONE);
-	ip("route add 10.9.9.0/24 dev b0");
+	netns_ip("route add 10.9.9.0/24 dev b0");
 	assert_int_equal(route_cached(c, 1000000000, b0, &src, &dst, &r), 0);
 	assert_int_equal(r.kind, ROUTE_NONE);
 	assert_int_equal(route_cached(c, 1000000001, b0, &src, &dst, &r), 0);
@@ -323,7 +309,7 @@ TEST(route_bind_socket, another_interface_preferred__sends_by_its_own)
 
 	lab();
 	/* By IPv6 a bound socket is strict: the metric does not count. */
-	ip("-6 route add fd01::/64 dev a0 metric 1");
+	netns_ip("-6 route add fd01::/64 dev a0 metric 1");
 	for (unsigned i = 0; i < 2; i++) {
 		char line[100];
 
@@ -331,7 +317,7 @@ TEST(route_bind_socket, another_interface_preferred__sends_by_its_own)
 			snprintf(line, sizeof(line),
 				 "neighbour add %s lladdr 02:00:00:00:00:09 dev %c0 nud permanent",
 				 nd[i], *l);
-			ip(line);
+			netns_ip(line);
 		}
 	}
 	expect_by_b0("10.1.1.2", "10.1.1.9");

@@ -29,15 +29,8 @@ void bench_namespace(void)
 
 void bench_ip(const char *command)
 {
-	char line[200];
-
 	bench_namespace();
-	if (system("ip link set lo up") != 0) {
-		print_message("skipped: no ip, or no right to change interfaces\n");
-		skip();
-	}
-	snprintf(line, sizeof(line), "ip %s", command);
-	assert_int_equal(system(line), 0);
+	netns_ip(command);
 }
 
 bool bench_runs(const char *name)
