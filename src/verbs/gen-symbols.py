@@ -4,6 +4,7 @@
 
 usage: gen-symbols.py READELF SYSTEM_LIBRARY OUT.map OUT.c OUR_ARCHIVE...
        gen-symbols.py READELF SYSTEM_LIBRARY OUT.h
+       gen-symbols.py READELF SYSTEM_LIBRARY OUT.map
 
 The system's library (libibverbs.so.1, librdmacm.so.1) has the list of required symbol@version; the
 archives of rocemu's objects contain those that are implemented. OUT.map is the linker's version
@@ -11,7 +12,7 @@ script; OUT.c defines the rest as stubs (macros of verbs/stub.h) that fail the w
 convention has it. Nothing is listed twice by hand, so an rdma-core with more symbols, or with
 another number in its private node, needs no change here. OUT.h is the table of public symbols that
 verbs/real.c looks up in the real library: name, version, and which way the function fails when it
-is not there.
+is not there. OUT.map alone is the script of a library that stands for the system's in tests.
 """
 
 import os
@@ -43,6 +44,22 @@ PUBLIC_ALL_THE_SAME = "ibv_query_gid_type"
 # Symbols that rocemu's two libraries need of each other (verbs/private.h), in a separate node.
 OWN = "rocemu_private_"
 OWN_VERSION = "ROCEMU_PRIVATE"
+# The names in C of functions that are exported by an old version only.
+ALIAS = "compat_"
+# Calls of providers (libmlx5, libefa) are in a node with the number of their rdma-core's private ABI, and a provider of
+# another rdma-core, such as one in a wheel or a conda environment, needs another number. Providers have no work here but
+# must load. So the drop-in defines all numbers, and has these calls without a version, which stands for each of them.
+PRIVATE = "IBVERBS_PRIVATE_"
+PRIVATE_NUMBERS = range(14, 100)
+# Those of them that not each rdma-core has, up to version 65. Each number has a function by which providers register.
+PROVIDERS_CALL = (
+    "ibv_cmd_alloc_dmah ibv_cmd_create_comp_cntr ibv_cmd_create_cq_ex2 ibv_cmd_destroy_comp_cntr ibv_cmd_export_dmabuf_fd "
+    "ibv_cmd_free_dmah ibv_cmd_inc_comp_cntr ibv_cmd_inc_err_comp_cntr ibv_cmd_qp_attach_comp_cntr ibv_cmd_query_comp_cntr_caps "
+    "ibv_cmd_query_context ibv_cmd_query_device ibv_cmd_query_device_any ibv_cmd_query_device_ex ibv_cmd_query_mr "
+    "ibv_cmd_query_port_speed ibv_cmd_read_comp_cntr ibv_cmd_read_err_comp_cntr ibv_cmd_reg_dmabuf_mr ibv_cmd_reg_mr_ex "
+    "ibv_cmd_set_comp_cntr ibv_cmd_set_err_comp_cntr ibv_dmabuf_heap_alloc ibv_dmabuf_heap_cc_shared_init "
+    "ibv_dmabuf_heap_destroy ibv_dmabuf_heap_free ibv_get_fw_ver ibv_read_ibdev_sysfs_file ibv_wr_opcode_str __verbs_log"
+).split() + ["verbs_register_driver_%d" % n for n in PRIVATE_NUMBERS]
 # Called by every provider library's constructor, and by their logging: nothing to report.
 SILENT = re.compile(r"^(verbs_register_driver_\d+|ibv_register_driver|__verbs_log|__ioctl_final_num_attrs)$")
 
@@ -77,13 +94,28 @@ def version_key(version):
     return [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", version)]
 
 
-def write_map(path, table, own):
+def with_providers(table):
+    """Calls of providers are added, and have no version."""
+    if not any(version.startswith(PRIVATE) for _, version, _, _ in table):
+        return table
+    table = [(name, None if version.startswith(PRIVATE) else version, *rest) for name, version, *rest in table]
+    have = {name for name, *_ in table}
+    return table + [(name, None, True, 0) for name in sorted(set(PROVIDERS_CALL) - have)]
+
+
+def write_map(path, table, ours):
     nodes = {}
     for name, version, default, _ in table:
-        nodes.setdefault(version, []).append(name if default else None)
+        if version:
+            nodes.setdefault(version, []).append(name if default else None)
     order = sorted(nodes, key=version_key)
-    # "local: *" hides the old versions of its own node too, so it goes where there are none.
+    # "local: *" hides the old versions of its own node too, so it goes where there are none. It would also hide names
+    # without a version: where there are some, the other visible ones are listed.
     hiding = next(v for v in order if None not in nodes[v])
+    hidden = ["*"]
+    if not all(version for _, version, _, _ in table):
+        hidden = [ALIAS + "*", "rocemu_*"] + sorted(n for n in ours - {n for n, *_ in table} if n.startswith("ibv_"))
+    own = sorted(n for n in ours if n.startswith(OWN))
     before = ""
     with open(path, "w") as out:
         for version in order:
@@ -92,9 +124,11 @@ def write_map(path, table, own):
             if names:
                 out.write("\tglobal:\n" + "".join("\t\t%s;\n" % n for n in names))
             if version == hiding:
-                out.write("\tlocal:\n\t\t*;\n")
+                out.write("\tlocal:\n" + "".join("\t\t%s;\n" % n for n in hidden))
             out.write("}%s;\n\n" % before)
             before = " " + version
+        if hidden != ["*"]:
+            out.write("".join("%s%d {\n};\n" % (PRIVATE, n) for n in PRIVATE_NUMBERS))
         if own:
             out.write("%s {\n\tglobal:\n%s};\n" % (OWN_VERSION, "".join("\t\t%s;\n" % n for n in own)))
 
@@ -120,7 +154,7 @@ def write_stubs(path, table, ours):
             if default and name in ours:
                 continue
             if not default:
-                alias = "compat_%s_%s" % (name, re.sub(r"\W", "_", version))
+                alias = "%s%s_%s" % (ALIAS, name, re.sub(r"\W", "_", version))
                 out.write('STUB_OLD_%s(%s, "%s@%s")\n' % (kind(name), alias, name, version))
             elif size:
                 out.write("STUB_DATA(%s, %d)\n" % (name, size))
@@ -146,11 +180,15 @@ def main():
     if not table:
         sys.exit("%s: no versioned symbols in it" % library)
     if len(sys.argv) == 4:
-        write_real(sys.argv[3], library, table)
+        if sys.argv[3].endswith(".map"):
+            write_map(sys.argv[3], table, set())
+        else:
+            write_real(sys.argv[3], library, table)
         return
     out_map, out_c = sys.argv[3:5]
     ours = defined(tool, sys.argv[5:])
-    write_map(out_map, table, sorted(n for n in ours if n.startswith(OWN)))
+    table = with_providers(table)
+    write_map(out_map, table, ours)
     write_stubs(out_c, table, ours)
 
 

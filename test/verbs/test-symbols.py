@@ -26,10 +26,28 @@ def table(tool, library):
     return symbols
 
 
+def providers_have_all_numbers(tool, library, want, have):
+    """Calls of providers have no version, and each number of their node is defined; [] or what is wrong."""
+    names = {s.partition("@")[0]: what for s, what in want.items() if "@@" + PRIVATE in s}
+    if not names:
+        return []
+    out = subprocess.run([tool, "-W", "-V", library], check=True, capture_output=True, text=True).stdout
+    defined = set(re.findall(PRIVATE + r"(\d+)", out.partition("Version needs")[0]))
+    bad = ["%s%d is not defined" % (PRIVATE, n) for n in range(14, 100) if str(n) not in defined]
+    bad += ["missing, or with a version: " + n for n in sorted(names.keys() - have.keys())]
+    bad += ["of another kind or size: " + n for n in sorted(names.keys() & have.keys()) if names[n] != have[n]]
+    others = sorted(s for s in have.keys() - names.keys() if "@" not in s and not OF_OTHER_NUMBERS.match(s))
+    return bad + ["without a version, and no provider calls it: " + n for n in others]
+
+
 def dynamic(tool, library):
     return subprocess.run([tool, "-W", "-d", library], check=True, capture_output=True, text=True).stdout
 
 
+# The node of providers' calls, with the number of their rdma-core's private ABI.
+PRIVATE = "IBVERBS_PRIVATE_"
+OF_OTHER_NUMBERS = re.compile(r"(verbs_register_driver|ibv_cmd|ibv_dmabuf_heap)_\w+$|ibv_(get_fw_ver|wr_opcode_str|read_ibdev_sysfs_file)$"
+                              r"|__verbs_log$")
 # What a stub of each kind returns, and as what.
 RESULTS = {"ERRNO": (ctypes.c_int, errno.EOPNOTSUPP), "NULL": (ctypes.c_void_p, None), "MINUS_ONE": (ctypes.c_long, -1)}
 
@@ -58,7 +76,10 @@ def main():
     want, have = table(tool, system), table(tool, ours)
     # Symbols that rocemu's two libraries need of each other.
     have = {s: what for s, what in have.items() if not s.endswith("@@ROCEMU_PRIVATE")}
-    bad = []
+    bad = providers_have_all_numbers(tool, ours, want, have)
+    if any("@@" + PRIVATE in s for s in want):
+        want = {s: what for s, what in want.items() if "@@" + PRIVATE not in s}
+        have = {s: what for s, what in have.items() if "@" in s}
     bad += ["missing: " + s for s in sorted(want.keys() - have.keys())]
     bad += ["not in the system's library: " + s for s in sorted(have.keys() - want.keys())]
     bad += ["of another kind or size: " + s for s in sorted(want.keys() & have.keys()) if want[s] != have[s]]
