@@ -8,11 +8,44 @@
 
 #include "tool.h"
 
+/** Put text into a variable whose value is a list. @return -1 and errno. */
+static int put(const char *name, const char *first, char separator, const char *last)
+{
+	char *value;
+	int n = asprintf(&value, "%s%c%s", first, separator, last);
+
+	if (n < 0)
+		return -1;
+	n = setenv(name, value, 1);
+	free(value);
+	return n;
+}
+
+static int put_before(const char *name, const char *text, char separator)
+{
+	const char *old = getenv(name);
+
+	return old && *old ? put(name, text, separator, old) : setenv(name, text, 1);
+}
+
+/** @param separators what cannot be in a file's name, a colon the last. */
+static int put_file_after(const char *name, const char *file, const char *separators)
+{
+	const char *old = getenv(name);
+
+	if (strpbrk(file, separators)) {
+		errno = EINVAL;
+		return -1;
+	}
+	/* Under another "rocemu run" it is there. */
+	if (old && strstr(old, file))
+		return 0;
+	return old && *old ? put(name, old, ':', file) : setenv(name, file, 1);
+}
+
 int libraries_set_path(const char *self)
 {
-	const char *old = getenv("LD_LIBRARY_PATH");
-	char dirs[2 * PATH_MAX], *value;
-	int n;
+	char dirs[2 * PATH_MAX];
 
 	if (!paths_libraries(dirs, sizeof(dirs))) {
 		fprintf(stderr,
@@ -21,30 +54,10 @@ int libraries_set_path(const char *self)
 			self);
 		return TOOL_FAILED;
 	}
-	n = old && *old ? asprintf(&value, "%s:%s", dirs, old) : asprintf(&value, "%s", dirs);
-	if (n < 0 || setenv("LD_LIBRARY_PATH", value, 1) < 0) {
-		fprintf(stderr, "%s: out of memory\n", self);
-		return TOOL_FAILED;
-	}
-	free(value);
-	return TOOL_OK;
-}
-
-/** Put text before a variable's value, in the variable's syntax. @return -1: no
- * memory. */
-static int put_before(const char *name, const char *text, char separator)
-{
-	const char *old = getenv(name);
-	char *value;
-	int n;
-
-	n = old && *old ? asprintf(&value, "%s%c%s", text, separator, old)
-			: asprintf(&value, "%s", text);
-	if (n < 0)
-		return -1;
-	n = setenv(name, value, 1);
-	free(value);
-	return n;
+	if (put_before("LD_LIBRARY_PATH", dirs, ':') == 0)
+		return TOOL_OK;
+	fprintf(stderr, "%s: out of memory\n", self);
+	return TOOL_FAILED;
 }
 
 int libraries_set_checkers(void)
@@ -69,21 +82,27 @@ int libraries_set_checkers(void)
 
 int libraries_preload(const char *library)
 {
-	const char *old = getenv("LD_PRELOAD");
-	char *value;
+	return put_file_after("LD_PRELOAD", library, " :");
+}
+
+int libraries_audit(void)
+{
+	char auditor[PATH_MAX], dirs[2 * PATH_MAX], *verbs = dirs, *rdmacm, *value;
 	int n;
 
-	if (strpbrk(library, " :")) {
-		errno = EINVAL;
+	if (!paths_auditor(auditor) || !paths_libraries(dirs, sizeof(dirs))) {
+		errno = ENOENT;
 		return -1;
 	}
-	/* Under another "rocemu run" it is there. */
-	if (old && strstr(old, library))
-		return 0;
-	n = old && *old ? asprintf(&value, "%s:%s", old, library) : asprintf(&value, "%s", library);
+	/* One directory has both, or each has one. */
+	rdmacm = strchr(dirs, ':');
+	if (rdmacm)
+		*rdmacm++ = 0;
+	n = asprintf(&value, "%s/libibverbs.so.1:%s/librdmacm.so.1", verbs,
+		     rdmacm ? rdmacm : verbs);
 	if (n < 0)
 		return -1;
-	n = setenv("LD_PRELOAD", value, 1);
+	n = setenv("ROCEMU_AUDIT", value, 1);
 	free(value);
-	return n;
+	return n < 0 ? n : put_file_after("LD_AUDIT", auditor, ":");
 }

@@ -16,5 +16,11 @@ int libraries_set_checkers(void);
 /** LD_PRELOAD: library comes last, because a sanitizer's runtime has to be the first. @return -1
  * and errno. */
 int libraries_preload(const char *library);
+/**
+ * LD_AUDIT, and ROCEMU_AUDIT for the auditor: it replaces each libibverbs and librdmacm by
+ * rocemu's. Other auditors of the caller's are called before it. @return -1 and errno; ENOENT: this
+ * installation has none.
+ */
+int libraries_audit(void);
 
 #endif

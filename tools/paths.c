@@ -93,11 +93,18 @@ bool paths_agent(char out[static PATH_MAX])
 	return find_program(out, places, ARRAY_LEN(places), "rocemu-agent");
 }
 
+static const char *const interpose_places[] = {"../src/interpose", LIBDIR_FROM_BINDIR};
+
 bool paths_interposer(char out[static PATH_MAX])
 {
-	static const char *const places[] = {"../src/interpose", LIBDIR_FROM_BINDIR};
+	return find_program(out, interpose_places, ARRAY_LEN(interpose_places),
+			    "librocemu-paths.so");
+}
 
-	return find_program(out, places, ARRAY_LEN(places), "librocemu-paths.so");
+bool paths_auditor(char out[static PATH_MAX])
+{
+	return find_program(out, interpose_places, ARRAY_LEN(interpose_places),
+			    "librocemu-audit.so");
 }
 
 bool paths_parity(char out[static PATH_MAX])

@@ -367,14 +367,32 @@ static int set_paths(struct run *r)
 	return TOOL_FAILED;
 }
 
-/** @return false: ROCEMU_PATHS has an invalid value. */
-static bool paths_wanted(bool *wanted)
+/**
+ * ROCEMU_PATHS and ROCEMU_AUDIT: a switch for us, and a path for CMD. @return false: an invalid
+ * value.
+ */
+static bool is_on(const char *name, bool *on)
 {
-	const char *env = getenv("ROCEMU_PATHS");
+	const char *env = getenv(name);
 
-	*wanted = !env || strcmp(env, "off") != 0;
+	*on = !env || strcmp(env, "off") != 0;
 	/* A path: we run under another "rocemu run". */
-	return !env || !*env || !*wanted || !strcmp(env, "on") || *env == '/';
+	return !env || !*env || !*on || !strcmp(env, "on") || *env == '/';
+}
+
+/** Without the auditor, most programs find the libraries by LD_LIBRARY_PATH. */
+static int set_libraries(const struct run *r)
+{
+	bool audit;
+
+	if (!is_on("ROCEMU_AUDIT", &audit))
+		return complain(r, "ROCEMU_AUDIT", "expected \"on\" or \"off\"");
+	if (libraries_set_checkers() < 0)
+		return complain(r, "environment", strerror(ENOMEM));
+	if (audit && libraries_audit() < 0)
+		log_info("no auditor of the dynamic linker: librocemu-audit.so: %s",
+			 strerror(errno));
+	return libraries_set_path(r->self);
 }
 
 static int set_environment(struct run *r)
@@ -383,7 +401,7 @@ static int set_environment(struct run *r)
 	bool paths;
 	int ret;
 
-	if (!paths_wanted(&paths))
+	if (!is_on("ROCEMU_PATHS", &paths))
 		return complain(r, "ROCEMU_PATHS", "expected \"on\" or \"off\"");
 	if (*r->devices) {
 		ret = check_devices(r);
@@ -440,9 +458,7 @@ static int set_environment(struct run *r)
 	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
-	if (libraries_set_checkers() < 0)
-		return complain(r, "environment", strerror(ENOMEM));
-	ret = libraries_set_path(r->self);
+	ret = set_libraries(r);
 	if (!ret && r->mount_paths && !paths)
 		return complain(r, "--mount-paths", "ROCEMU_PATHS is \"off\"");
 	if (!ret && r->summary && !paths)

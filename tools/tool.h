@@ -49,6 +49,8 @@ bool paths_libraries(char *out, size_t len);
 bool paths_agent(char out[static PATH_MAX]);
 /** The library that maps paths (src/interpose). @return false: not found. */
 bool paths_interposer(char out[static PATH_MAX]);
+/** The auditor of the dynamic linker (src/interpose/audit.c). @return false: not found. */
+bool paths_auditor(char out[static PATH_MAX]);
 /** The program behind "rocemu parity". @return false: not found. */
 bool paths_parity(char out[static PATH_MAX]);
 

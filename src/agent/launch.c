@@ -245,7 +245,8 @@ static char **agent_environ(void)
 	if (!env)
 		return NULL;
 	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
+		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+		    strncmp(environ[i], "LD_AUDIT=", 9) != 0)
 			env[kept++] = environ[i];
 	return env;
 }

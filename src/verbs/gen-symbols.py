@@ -5,6 +5,7 @@
 usage: gen-symbols.py READELF SYSTEM_LIBRARY OUT.map OUT.c OUR_ARCHIVE...
        gen-symbols.py READELF SYSTEM_LIBRARY OUT.h
        gen-symbols.py READELF SYSTEM_LIBRARY OUT.map
+       gen-symbols.py READELF SYSTEM_LIBRARY OUT.inc
 
 The system's library (libibverbs.so.1, librdmacm.so.1) has the list of required symbol@version; the
 archives of rocemu's objects contain those that are implemented. OUT.map is the linker's version
@@ -12,7 +13,8 @@ script; OUT.c defines the rest as stubs (macros of verbs/stub.h) that fail the w
 convention has it. Nothing is listed twice by hand, so an rdma-core with more symbols, or with
 another number in its private node, needs no change here. OUT.h is the table of public symbols that
 verbs/real.c looks up in the real library: name, version, and which way the function fails when it
-is not there. OUT.map alone is the script of a library that stands for the system's in tests.
+is not there. OUT.map alone is the script of a library that stands for the system's in tests. OUT.inc
+has the names of public versions as strings (interpose/audit.c).
 """
 
 import os
@@ -174,16 +176,25 @@ def write_real(path, library, table):
         out.write("\n")
 
 
+def write_versions(path, table):
+    with open(path, "w") as out:
+        for version in sorted({v for _, v, _, _ in table if not v.startswith(PRIVATE)}, key=version_key):
+            out.write('"%s",\n' % version)
+
+
 def main():
     tool, library = sys.argv[1:3]
     table = exported(tool, library)
     if not table:
         sys.exit("%s: no versioned symbols in it" % library)
     if len(sys.argv) == 4:
-        if sys.argv[3].endswith(".map"):
-            write_map(sys.argv[3], table, set())
+        out = sys.argv[3]
+        if out.endswith(".map"):
+            write_map(out, table, set())
+        elif out.endswith(".inc"):
+            write_versions(out, table)
         else:
-            write_real(sys.argv[3], library, table)
+            write_real(out, library, table)
         return
     out_map, out_c = sys.argv[3:5]
     ours = defined(tool, sys.argv[5:])

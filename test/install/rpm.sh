@@ -68,6 +68,7 @@ $libdir/rocemu/libibverbs.so
 $libdir/rocemu/libibverbs.so.1
 $libdir/rocemu/librdmacm.so
 $libdir/rocemu/librdmacm.so.1
+$libdir/rocemu/librocemu-audit.so
 $libdir/rocemu/librocemu-paths.so
 $libdir/rocemu/rocemu-agent
 $libdir/rocemu/rocemu-parity

@@ -58,6 +58,15 @@ def system_library__loaded_beside_ours__all_symbols():
     assert int(found) == int(all_of) > 70, err
 
 
+def system_library__under_rocemu_run__not_replaced_by_ours():
+    """Its auditor gives rocemu's library for each file of this name."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCEMU_")}
+    p = subprocess.run([ROCEMU, "run", "ibv_devices"], capture_output=True, text=True, timeout=60, check=True,
+                       env={**clean, "ROCEMU_REAL_LIBIBVERBS": SYSTEM, "ROCEMU_LOG": "info"})
+    found = re.search("real devices by %s: ([0-9]+) of ([0-9]+) symbols" % re.escape(SYSTEM), p.stderr)
+    assert "rocemu_lo" in p.stdout and found and found[1] == found[2], p.stderr
+
+
 def no_such_file__refused():
     refused("/nonexistent/libibverbs.so.1", "cannot open shared object file")
 
