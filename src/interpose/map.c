@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "foreign.h"
+
 enum {
 	ROOT_MAX = 512,
 	STEPS_MAX = 64, /* of links and ".."; the kernel follows 40 links */
@@ -291,6 +293,7 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX])
 	/* Nearly every path: not absolute, or it has no such word, however it is written. */
 	if (!path || path[0] != '/' || !strstr(path, "infiniband"))
 		return path;
+	foreign_check();
 	if (!known)
 		find_root();
 	if (!root_len)

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "foreign.h"
 #include "map.h"
 
 enum {
@@ -48,7 +49,10 @@ int netlink_protocol(int domain, int protocol)
 {
 	const int saved = errno;
 
-	if (domain == AF_NETLINK && protocol == PROTOCOL_RDMA && keeper_port())
+	if (domain != AF_NETLINK || protocol != PROTOCOL_RDMA)
+		return protocol;
+	foreign_check();
+	if (keeper_port())
 		protocol = NETLINK_USERSOCK;
 	errno = saved;
 	return protocol;

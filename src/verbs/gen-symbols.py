@@ -43,7 +43,8 @@ NEGATIVE = re.compile(r"^_ibv_query_gid_table$")
 ZERO = re.compile(r"^ibv_query_qp_data_in_order$")
 # Provider libraries and their tools do not use rocemu's objects, but ibv_devinfo calls this one.
 PUBLIC_ALL_THE_SAME = "ibv_query_gid_type"
-# Symbols that rocemu's two libraries need of each other (verbs/private.h), in a separate node.
+# Symbols that rocemu's two libraries need of each other (verbs/private.h), in a separate node. Both have the node, and no
+# other library: interpose/foreign.c looks for it.
 OWN = "rocemu_private_"
 OWN_VERSION = "ROCEMU_PRIVATE"
 # The names in C of functions that are exported by an old version only.
@@ -131,8 +132,9 @@ def write_map(path, table, ours):
             before = " " + version
         if hidden != ["*"]:
             out.write("".join("%s%d {\n};\n" % (PRIVATE, n) for n in PRIVATE_NUMBERS))
-        if own:
-            out.write("%s {\n\tglobal:\n%s};\n" % (OWN_VERSION, "".join("\t\t%s;\n" % n for n in own)))
+        if ours:
+            names = "\tglobal:\n" + "".join("\t\t%s;\n" % n for n in own) if own else ""
+            out.write("%s {\n%s};\n" % (OWN_VERSION, names))
 
 
 def kind(name):

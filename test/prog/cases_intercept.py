@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that find another libibverbs or librdmacm than rocemu's, by a path of their own: they get rocemu's."""
+"""Programs that find another libibverbs or librdmacm than rocemu's, by a path of their own: they get rocemu's, or print one
+line with the reason."""
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from harness import NORMAL, QUICK, Case, Side, expect, run
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'intercept-check.c')
+NOT_OURS = "is not rocemu's and has no emulated devices: "
 
 
 def cc(*args, compiler='gcc'):
@@ -94,6 +96,13 @@ def found(p, count=1):
     expect(p.popen.returncode == 0 and p.stdout == '1\n' * count and not p.stderr, 'not the device and nothing else', p)
 
 
+def not_found(p, file, remedy):
+    """It has no device, and one line reports it."""
+    expect(p.popen.returncode == 0 and set(p.stdout.split()) <= {'0', '-1'} and p.stdout, 'devices of whom?', p)
+    expect(p.stderr.count('\n') == 1 and p.stderr.startswith(f'rocemu: {file} {NOT_OURS}') and remedy in p.stderr,
+           f'not one line with {file} and {remedy}', p)
+
+
 # ---- taken ----
 
 @case
@@ -146,6 +155,7 @@ def bound(place, go):
     # It cannot record the name for a file that is there already: the program has both, and goes on.
     p = go(program, '-libibverbs.so.1', extension)
     expect(p.popen.returncode == 0 and p.stdout in ('0\n', '1\n'), 'not run', p)
+    expect(p.stdout == '1\n' or NOT_OURS in p.stderr, 'no device and no line', p)
 
 
 @case
@@ -200,14 +210,59 @@ def nested(config, _lab):
         expect(p.stdout.startswith('1\n') and p.stdout.count('librocemu-audit') == 1 and not p.stderr, 'not once', p)
 
 
+# ---- not taken, with a line ----
+
 @case
 def off(place, go):
-    p = go(place.program('a', '-libverbs', *place.rpath(True)), env={'ROCEMU_AUDIT': 'off'})
-    expect(p.popen.returncode == 0 and p.stdout == '0\n', 'not off', p)
+    program, file = place.program('a', '-libverbs', *place.rpath(True)), place.path('libibverbs.so.1')
+    env = {'ROCEMU_AUDIT': 'off'}
+    not_found(go(program, env=env), file, 'ROCEMU_AUDIT')
+    not_found(go('sh', '-c', program, env=env), file, 'ROCEMU_AUDIT')
+    not_found(go(place.program('b', '-ldl'), file, env=env), file, 'ROCEMU_AUDIT')
+    one = place.wheel('one.so', '7b0ab5c3')
+    not_found(go(place.path('b'), one, one, env=env), place.path('libibverbs-7b0ab5c3.so.1.14.44.0'), 'ROCEMU_AUDIT')
     # Plain programs find the libraries all the same.
-    found(go(place.program('c', '-libverbs', '-lrdmacm'), env={'ROCEMU_AUDIT': 'off'}))
+    found(go(place.program('c', '-libverbs', '-lrdmacm'), env=env))
+    # Loaded, and no device looked for.
+    p = go(place.path('b'), '-' + file, env=env)
+    expect(p.popen.returncode == 0 and not p.output, 'a line for nothing', p)
+    p = go(program, env={**env, 'ROCEMU_LOG': 'error'})
+    expect(p.stdout == '0\n' and not p.stderr, 'a line at level error', p)
     p = go('true', env={'ROCEMU_AUDIT': 'perhaps'})
     expect(p.popen.returncode == 2 and 'ROCEMU_AUDIT: expected' in p.stderr, 'a wrong value is taken', p)
+
+
+@case
+def changed(place, go):
+    """A script sets LD_AUDIT."""
+    program = place.program('a', '-libverbs', *place.rpath(True))
+    not_found(go('sh', '-c', f'unset LD_AUDIT; {program}'), place.path('libibverbs.so.1'), 'leave LD_AUDIT as rocemu run sets it')
+
+
+@case
+def newer(place, go):
+    """What needs a version that rocemu's has not keeps its own, and runs."""
+    soname = 'libibverbs-7b0ab5c3.so.1'
+    with_newer = place.stand_in(soname, ['IBVERBS_1.1', 'IBVERBS_1.99'])
+    shutil.copy(with_newer, place.path(soname))
+    flags = ['-Wl,-u,ibverbs_1_99', *place.rpath()]
+    place.extension('one.so', with_newer, *flags)
+    # It looks for devices as a libibverbs does.
+    program = place.program('a', '-ldl')
+    p = go('sh', '-c', f'{program} -{place.path("one.so")} && echo done')
+    expect(p.stdout == 'done\n' and not p.stderr, 'not run', p)
+    source = place.path('look.c')
+    with open(source, 'w', encoding='ascii') as f:
+        f.write('#include <fcntl.h>\nint devices(void) { return open("/sys/class/infiniband_verbs/abi_version", O_RDONLY) < -1; }\n')
+    cc('-shared', '-fPIC', source, '-o', place.path('look.so'))
+    not_found(go(program, '-' + place.path('one.so'), place.path('look.so')), place.path(soname),
+              'build rocemu with a newer rdma-core')
+    # By the plain name as well, where rocemu's is not loaded yet.
+    with_newer = place.stand_in('libibverbs.so.1', ['IBVERBS_1.1', 'IBVERBS_1.99'])
+    shutil.copy(with_newer, place.path('libibverbs.so.1'))
+    place.extension('two.so', with_newer, *flags)
+    not_found(go(program, '-' + place.path('two.so'), place.path('look.so')), place.path('libibverbs.so.1'),
+              'build rocemu with a newer rdma-core')
 
 
 def alone(config, _lab):
@@ -221,7 +276,8 @@ CASES = {
     'alone': (alone, NORMAL),
     'rpath': (rpath, QUICK), 'opened': (opened, QUICK), 'script': (script, NORMAL), 'wheels': (wheels, QUICK),
     'bound': (bound, NORMAL), 'providers': (providers, NORMAL), 'thread_local': (thread_local, NORMAL),
-    'other_auditors': (other_auditors, NORMAL), 'nested': (nested, NORMAL), 'off': (off, QUICK),
+    'other_auditors': (other_auditors, NORMAL), 'nested': (nested, NORMAL), 'off': (off, QUICK), 'changed': (changed, NORMAL),
+    'newer': (newer, NORMAL),
 }
 
 
