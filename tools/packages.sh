@@ -19,6 +19,8 @@ PACKAGES_PACKAGES="git build-essential debhelper dpkg-dev fakeroot lintian ibver
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind strace"
+# Programs of another C library, and with file capabilities (test/prog, intercept).
+PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL musl-tools libcap2-bin"
 # What test/layering holds the tree's form with: the version that it is formatted by, and no other.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL clang-format-14 python3-yaml"
 # Shells whose completion test/cli tries.

@@ -24,6 +24,7 @@
 #include "child.h"
 #include "libraries.h"
 #include "mounts.h"
+#include "program.h"
 #include "summary.h"
 #include "tool.h"
 #include "tree.h"
@@ -574,6 +575,8 @@ int tool_run(int argc, char **argv)
 	ret = parse(argc, argv, &r);
 	if (ret < 0) {
 		ret = set_environment(&r);
+		if (!ret)
+			program_check(argv[optind], r.mount_paths);
 		if (!ret)
 			ret = start(&r, argv + optind);
 	}

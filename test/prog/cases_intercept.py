@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import NORMAL, QUICK, Case, Side, expect, run
+from harness import NORMAL, QUICK, Case, Side, Skip, expect, run
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'intercept-check.c')
@@ -265,6 +265,67 @@ def newer(place, go):
               'build rocemu with a newer rdma-core')
 
 
+def warned(p, *words):
+    """One line of rocemu's, and the program runs."""
+    lines = [line for line in p.stderr.splitlines() if line.startswith('rocemu: ')]
+    expect(len(lines) == 1 and all(w in lines[0] for w in words), f'not one line with {words}', p)
+
+
+@case
+def static(place, go):
+    program = place.path('a')
+    source = place.path('static.c')
+    with open(source, 'w', encoding='ascii') as f:
+        f.write('#include <stdio.h>\n#ifdef PATH\nconst char *path = PATH;\n#endif\nint main(void) { puts("1"); return 0; }\n')
+    for kind in ('-static', '-static-pie'):
+        cc(kind, '-DPATH="/sys/class/infiniband/"', source, '-o', program)
+        p = go(program)
+        warned(p, program, 'statically linked', 'shared libibverbs')
+        expect(p.stdout == '1\n', 'not run', p)
+        warned(go('a', env={'PATH': place.directory + ':' + os.environ['PATH']}), program, 'statically linked')
+        p = go(program, env={'ROCEMU_LOG': 'error'})
+        expect(p.stdout == '1\n' and not p.stderr, 'a line at level error', p)
+        # It is none of ours, or only what another command starts.
+        found(go('sh', '-c', program))
+        cc(kind, source, '-o', program)
+        found(go(program))
+    cc('-static', r'-DPATH="/sys/class/infiniband/\xff Go buildinf:"', source, '-o', program)
+    warned(go(program), program, 'static Go program', 'cgo', '--mount-paths')
+
+
+@case
+def privileged(place, go):
+    program = place.program('a', '-libverbs')
+    if os.geteuid() != 0:
+        raise Skip('making a set-user-ID program needs root')
+    for mode, words in ((0o4755, 'is set-user-ID'), (0o2755, 'is set-group-ID')):
+        os.chmod(program, mode)
+        warned(go(program, user=65534), program, words, 'rocemu run ...')
+        found(go(program))
+    os.chmod(program, 0o755)
+    if shutil.which('setcap') and subprocess.run(['setcap', 'cap_net_raw+ep', program], check=False).returncode == 0:
+        warned(go(program, user=65534), program, 'has file capabilities')
+        found(go(program))
+
+
+@case
+def foreign_machine(place, go):
+    """A program of 32 bits, another C library."""
+    program = place.path('a')
+    with open(program, 'wb') as f:
+        f.write(b'\x7fELF\x01\x01\x01' + bytes(9) + b'\x02\0\x03\0\x01\0\0\0' + bytes(28) + b'libibverbs.so.1\0')
+    os.chmod(program, 0o755)
+    p = go(program)
+    warned(p, program, '32-bit program for machine 3')
+    if not shutil.which('musl-gcc'):
+        return 'without musl-gcc'
+    with open(place.path('musl.c'), 'w', encoding='ascii') as f:
+        f.write('const char *name = "libibverbs.so.1"; int main(void) { return 0; }\n')
+    cc(place.path('musl.c'), '-o', program, compiler='musl-gcc')
+    warned(go(program), program, 'musl')
+    return None
+
+
 def alone(config, _lab):
     """The auditor needs no library and no thread-local memory, of which the dynamic linker has little for auditors."""
     file = os.path.join(config.build, 'src', 'interpose', 'librocemu-audit.so')
@@ -277,7 +338,8 @@ CASES = {
     'rpath': (rpath, QUICK), 'opened': (opened, QUICK), 'script': (script, NORMAL), 'wheels': (wheels, QUICK),
     'bound': (bound, NORMAL), 'providers': (providers, NORMAL), 'thread_local': (thread_local, NORMAL),
     'other_auditors': (other_auditors, NORMAL), 'nested': (nested, NORMAL), 'off': (off, QUICK), 'changed': (changed, NORMAL),
-    'newer': (newer, NORMAL),
+    'newer': (newer, NORMAL), 'static': (static, NORMAL), 'privileged': (privileged, NORMAL),
+    'foreign_machine': (foreign_machine, NORMAL),
 }
 
 
