@@ -246,6 +246,7 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 			.number = r->frames,
 			.ts_ns = b.ts_ns,
 			.ip = found.ip,
+			.extras = found.extras,
 			.data = found.data,
 			.len = found.len,
 			.wire_len = found.wire_len,

@@ -55,6 +55,7 @@ struct capture_rec {
 	uint64_t number; /* of the frame in the file, from 1, all frames counted */
 	uint64_t ts_ns;	 /* nanoseconds since 1970 */
 	struct ip_udp ip;
+	uint8_t extras;	     /* as encap_found's */
 	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
 	size_t len;	     /* bytes at data */
 	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */

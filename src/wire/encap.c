@@ -25,8 +25,7 @@ enum {
 	IP_PROTO_IPIP = 4,
 	IP_PROTO_IPV6 = 41,
 	IP_PROTO_GRE = 47,
-	IPV6_NEXT = 6,
-	IPV4_PROTO = 9,
+	IP_PROTO_ETHERNET = 143,
 };
 /* clang-format off */
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_QINQ = 0x88a8, TYPE_OLD_QINQ = 0x9100,
@@ -153,13 +152,13 @@ static enum next take_gre(struct walk *w)
 }
 
 /* UDP to the port of a tunnel. */
-static enum next take_udp(struct walk *w, const struct encap_found *udp)
+static enum next take_udp(struct walk *w, const struct udp_packet *udp)
 {
-	const uint8_t *p = udp->data;
+	const uint8_t *p = udp->payload;
 
-	w->p = udp->data;
+	w->p = p;
 	w->len = udp->len;
-	switch (udp->ip.dport) {
+	switch (udp->dport) {
 	case PORT_VXLAN:
 	case PORT_VXLAN_LINUX:
 		if (w->len < VXLAN_LEN || (p[0] & VXLAN_HAS_VNI) == 0)
@@ -178,37 +177,22 @@ static enum next take_udp(struct walk *w, const struct encap_found *udp)
 	}
 }
 
-/* An IP header around another; its options and length are respected. */
-static enum next take_outer_ip(struct walk *w)
+/* An IP header around another, or around Ethernet. */
+static enum next take_outer_ip(struct walk *w, const struct ip_packet *ip)
 {
-	size_t hdr, all;
-	uint8_t proto;
+	const bool segments = (ip->extras & 1u << IP_EXTRA_SEGMENTS) != 0;
 
-	if (w->p[0] >> 4 == 4) {
-		if (w->len < IPV4_LEN)
-			return NEXT_NOTHING;
-		hdr = (w->p[0] & 0xfu) * 4;
-		all = get_be16(w->p + 2);
-		proto = w->p[IPV4_PROTO];
-		if (hdr < IPV4_LEN || (get_be16(w->p + 6) & 0x3fff) != 0) /* a fragment */
-			return NEXT_NOTHING;
-	} else {
-		if (w->len < IPV6_LEN)
-			return NEXT_NOTHING;
-		hdr = IPV6_LEN;
-		all = (size_t)get_be16(w->p + 4) + IPV6_LEN;
-		proto = w->p[IPV6_NEXT];
-	}
-	if (all < w->len)
-		w->len = all;
-	switch (proto) {
+	w->p = ip->payload;
+	w->len = ip->len;
+	switch (ip->proto) {
 	case IP_PROTO_GRE:
-		return skip(w, hdr, NEXT_TYPE) == NEXT_NOTHING ? NEXT_NOTHING : take_gre(w);
+		return take_gre(w);
 	case IP_PROTO_IPIP:
 	case IP_PROTO_IPV6:
-		w->found->encap = ENCAP_IPIP;
+	case IP_PROTO_ETHERNET:
+		w->found->encap = segments ? ENCAP_SRV6 : ENCAP_IPIP;
 		w->found->dmac = NULL;
-		return skip(w, hdr, NEXT_IP);
+		return ip->proto == IP_PROTO_ETHERNET ? NEXT_ETHERNET : NEXT_IP;
 	default:
 		return NEXT_NOTHING;
 	}
@@ -225,20 +209,24 @@ static bool port_wanted(const struct encap_ports *ports, uint16_t port)
 
 static enum next take_ip(struct walk *w)
 {
-	struct encap_found udp;
-	enum ip_verdict v;
+	struct udp_packet udp;
+	struct ip_packet ip;
 
-	if (w->len == 0)
+	if (ip_read(&ip, w->p, w->len) != IPHDR_OK || ip.offset != 0)
 		return NEXT_NOTHING;
-	v = ip_udp_decode(&udp.ip, w->p, w->len, &udp.data, &udp.len, &udp.wire_len);
-	if (v == IPHDR_NOT_UDP && (w->p[0] >> 4 == 4 || w->p[0] >> 4 == 6))
-		return take_outer_ip(w);
-	if (v != IPHDR_OK)
+	if (ip.proto != IP_PROTO_UDP)
+		return take_outer_ip(w, &ip);
+	if (udp_read(&udp, &ip) != IPHDR_OK)
 		return NEXT_NOTHING;
-	if (!port_wanted(w->ports, udp.ip.dport))
+	if (!port_wanted(w->ports, udp.dport))
 		return take_udp(w, &udp);
-	w->found->ip = udp.ip;
-	w->found->data = udp.data;
+	if (ip.fragment)
+		return NEXT_NOTHING;
+	w->found->ip = ip.h;
+	w->found->ip.sport = udp.sport;
+	w->found->ip.dport = udp.dport;
+	w->found->extras = ip.extras;
+	w->found->data = udp.payload;
 	w->found->len = udp.len;
 	w->found->wire_len = udp.wire_len;
 	return NEXT_FOUND;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the RoCEv2 packet in a captured frame: behind Ethernet, VLAN tags and MPLS labels, also
- * inside VXLAN, Geneve, GRE, ERSPAN (I, II, III) and IP in IP, in any order up to a depth. Pure.
+ * inside VXLAN, Geneve, GRE, ERSPAN (I, II, III), IP in IP and SRv6, in any order up to a depth;
+ * behind IPv4 options and IPv6 extension headers. Pure.
  */
 #ifndef WIRE_ENCAP_H
 #define WIRE_ENCAP_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/ip.h"
+#include "wire/ip-read.h"
 
 enum { ENCAP_PORTS = 8 };
 
@@ -24,7 +25,7 @@ struct encap_ports {
 /* X(NAME, "name"): what a packet was found in, the innermost counts */
 #define ENCAPS(X) \
 	X(NONE, "none") X(MPLS, "mpls") X(VXLAN, "vxlan") X(GENEVE, "geneve") X(GRE, "gre") \
-	X(ERSPAN, "erspan") X(IPIP, "ip-in-ip")
+	X(ERSPAN, "erspan") X(IPIP, "ip-in-ip") X(SRV6, "srv6")
 /* clang-format on */
 
 enum encap {
@@ -37,6 +38,7 @@ enum encap {
 /** A packet that was found; pointers are borrowed from the frame. */
 struct encap_found {
 	struct ip_udp ip;
+	uint8_t extras;	     /* bit 1 << enum ip_extra for each header between IP's and UDP's */
 	const uint8_t *data; /* from the BTH on */
 	size_t len, wire_len;
 	const uint8_t *dmac; /* of the Ethernet header directly around it, or NULL */

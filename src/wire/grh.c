@@ -14,6 +14,7 @@
 /* clang-format off */
 enum { GRH_WORD0 = 0, GRH_PAYLEN = 4, GRH_NXTHDR = 6, GRH_HOPLMT = 7, GRH_SGID = 8, GRH_DGID = 24 };
 enum { GRH_IPVER_SHIFT = 28, GRH_TCLASS_SHIFT = 20, GRH_FLOW_MASK = 0xfffff };
+enum { IPV4_NO_OPTIONS = 0x45, IPV4_TOTAL = 2, IPV4_PROTO = 9 };
 enum { GRH_IPV4 = ROCEMU_GRH_LEN - IPV4_LEN, IPV4_MAX_PAYLOAD = 0xffff - IPV4_LEN };
 /* clang-format on */
 
@@ -45,16 +46,17 @@ void rocemu_grh_encode(const struct rocemu_grh *g, uint8_t buf[ROCEMU_GRH_LEN])
 
 static bool grh_decode_ipv4(struct rocemu_grh *g, const uint8_t *p)
 {
-	struct ip_udp ip;
-	size_t paylen;
+	struct ip_udp ip = {0};
+	uint16_t all = get_be16(p + IPV4_TOTAL);
 
-	if (p[0] >> 4 != 4 || ip_checksum(p, IPV4_LEN) != 0 ||
-	    ipv4_decode(&ip, p, IPV4_LEN, &paylen) != IPHDR_OK)
+	ipv4_fields(&ip, p);
+	if (p[0] != IPV4_NO_OPTIONS || ip_checksum(p, IPV4_LEN) != 0 || all < IPV4_LEN ||
+	    p[IPV4_PROTO] != IP_PROTO_UDP || (ip.ip_frag & IP_FRAGMENTED) != 0)
 		return false;
 	*g = (struct rocemu_grh){
 		.ipver = 4,
 		.tclass = ip.tclass,
-		.paylen = (uint16_t)paylen,
+		.paylen = (uint16_t)(all - IPV4_LEN),
 		.nxthdr = IP_PROTO_UDP,
 		.hop_limit = ip.hop_limit,
 		.sgid = ip.src,

@@ -17,7 +17,6 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
 /* The second byte of an IPv6 group's address: flags, and the scope (RFC 4291 2.7). */
 enum { GROUP_RESERVED = 0x80, GROUP_SCOPE = 0x0f, SCOPE_INTERFACE = 1, SCOPE_LINK = 2 };
 /* clang-format on */
-#define V4_FRAGMENTED 0x3fff /* MF and the offset */
 
 HOT bool rocemu_gid_is_ipv4(const struct rocemu_gid *g)
 {
@@ -121,82 +120,12 @@ size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf)
 	return n + UDP_LEN;
 }
 
-enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
+void ipv4_fields(struct ip_udp *h, const uint8_t *p)
 {
-	if (len < IPV4_LEN)
-		return IPHDR_SHORT;
-	if ((p[V4_VERSION_IHL] & 0xf) < 5 || get_be16(p + V4_LEN) < IPV4_LEN)
-		return IPHDR_SHORT;
-	if (p[V4_PROTO] != IP_PROTO_UDP)
-		return IPHDR_NOT_UDP;
-	if ((p[V4_VERSION_IHL] & 0xf) > 5)
-		return IPHDR_OPTIONS;
-	h->ip_frag = get_be16(p + V4_FRAG);
-	if ((h->ip_frag & V4_FRAGMENTED) != 0)
-		return IPHDR_FRAGMENT;
 	h->ip_id = get_be16(p + V4_ID);
+	h->ip_frag = get_be16(p + V4_FRAG);
 	h->tclass = p[V4_TOS];
 	h->hop_limit = p[V4_TTL];
 	gid_from_ipv4(&h->src, p + V4_SRC);
 	gid_from_ipv4(&h->dst, p + V4_DST);
-	*ip_payload = (size_t)get_be16(p + V4_LEN) - IPV4_LEN;
-	return IPHDR_OK;
-}
-
-/* As ipv4_decode(). */
-static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t len,
-				   size_t *ip_payload)
-{
-	uint32_t word0;
-
-	if (len < IPV6_LEN)
-		return IPHDR_SHORT;
-	if (p[V6_NEXT] != IP_PROTO_UDP)
-		return IPHDR_NOT_UDP;
-	word0 = get_be32(p + V6_WORD0);
-	h->flow_label = word0 & 0xfffff;
-	h->tclass = (uint8_t)(word0 >> 20);
-	h->hop_limit = p[V6_HOPS];
-	memcpy(h->src.raw, p + V6_SRC, 16);
-	memcpy(h->dst.raw, p + V6_DST, 16);
-	*ip_payload = get_be16(p + V6_LEN);
-	return IPHDR_OK;
-}
-
-enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len,
-			      const uint8_t **payload, size_t *payload_len, size_t *wire_len)
-{
-	enum ip_verdict v;
-	size_t ip_payload = 0, udp_len, n, there;
-
-	memset(h, 0, sizeof(*h));
-	if (len == 0)
-		return IPHDR_SHORT;
-	switch (buf[0] >> 4) {
-	case 4:
-		v = ipv4_decode(h, buf, len, &ip_payload);
-		n = IPV4_LEN;
-		break;
-	case 6:
-		v = ipv6_decode(h, buf, len, &ip_payload);
-		n = IPV6_LEN;
-		break;
-	default:
-		return IPHDR_NOT_UDP;
-	}
-	if (v != IPHDR_OK)
-		return v;
-	if (ip_payload < UDP_LEN || len - n < UDP_LEN)
-		return IPHDR_SHORT;
-	buf += n;
-	h->sport = get_be16(buf + UDP_SPORT);
-	h->dport = get_be16(buf + UDP_DPORT);
-	udp_len = get_be16(buf + UDP_LENGTH);
-	if (udp_len < UDP_LEN || udp_len > ip_payload)
-		return IPHDR_SHORT;
-	there = len - n;
-	*payload = buf + UDP_LEN;
-	*wire_len = udp_len - UDP_LEN;
-	*payload_len = (there < udp_len ? there : udp_len) - UDP_LEN;
-	return IPHDR_OK;
 }

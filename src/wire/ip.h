@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The headers below the BTH as they stand on the wire: IPv4 or IPv6, UDP. The engine's sockets do
- * not deliver them; captures need them rebuilt or parsed.
+ * not deliver them; captures need them rebuilt. ip-read.h parses those of captures.
  */
 #ifndef WIRE_IP_H
 #define WIRE_IP_H
@@ -19,7 +19,8 @@ enum {
 	UDP_LEN = 8,
 	IP_UDP_MAX_LEN = IPV6_LEN + UDP_LEN,
 	IP_PROTO_UDP = 17,
-	IP_FLAG_DF = 0x4000, /* of ip_udp.ip_frag */
+	IP_FLAG_DF = 0x4000,	/* of ip_udp.ip_frag */
+	IP_FRAGMENTED = 0x3fff, /* more fragments, and the offset */
 	/* Largest UDP payload of an IPv4 packet; IPv6 could take 20 bytes more. */
 	IP_UDP_MAX_PAYLOAD = 0xffff - IPV4_LEN - UDP_LEN,
 };
@@ -33,15 +34,6 @@ struct ip_udp {
 	uint16_t ip_frag;  /* IPv4 only: flags (IP_FLAG_DF) and fragment offset */
 	uint8_t tclass;	   /* TOS or traffic class */
 	uint8_t hop_limit; /* TTL or hop limit */
-};
-
-/** Verdicts of the readers. */
-enum ip_verdict {
-	IPHDR_OK = 0,
-	IPHDR_SHORT, /* a header is truncated, or a length field is less than its header's length */
-	IPHDR_NOT_UDP,	/* not IPv4 or IPv6, or the next protocol is not UDP */
-	IPHDR_FRAGMENT, /* a fragment; RoCEv2 packets never are (IBTA A17.3.1) */
-	IPHDR_OPTIONS,	/* IPv4 options; RoCEv2 packets have none (IBTA A17.3.1.1: IHL is 5) */
 };
 
 /** As rocemu_gid_is_ipv4(), for inlining. */
@@ -71,27 +63,13 @@ void gid_from_ipv4(struct rocemu_gid *g, const uint8_t *addr);
 size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf);
 
 /**
- * Read IP and UDP headers at buf[0..len), all of them captured or not. Any bytes are safe.
- *
- * On IPHDR_OK *h is filled, *payload points into buf, *payload_len are the payload's bytes that are
- * there and *wire_len those that the headers promise; bytes after the packet (Ethernet's padding)
- * are left out. Checksums are not checked.
- */
-enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len,
-			      const uint8_t **payload, size_t *payload_len, size_t *wire_len);
-
-/**
  * Write the IPv4 header alone, for ip_payload bytes after it (<= 65515), checksum included. Ports
  * are not used. @return IPV4_LEN.
  */
 size_t ipv4_encode(const struct ip_udp *h, size_t ip_payload, uint8_t *p);
 
-/**
- * Read the IPv4 header at p[0..len), whose version the caller has seen to be 4. On IPHDR_OK the
- * address and IPv4 members of *h are filled and *ip_payload is the payload length from the header.
- * The checksum is not checked.
- */
-enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload);
+/** Fill the address and IPv4 members of *h from the IPV4_LEN bytes at p. Nothing is checked. */
+void ipv4_fields(struct ip_udp *h, const uint8_t *p);
 
 /** The Internet checksum (RFC 1071) of buf[0..len), host order; 0 over a right header. */
 uint16_t ip_checksum(const uint8_t *buf, size_t len);

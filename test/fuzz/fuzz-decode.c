@@ -10,7 +10,7 @@
 
 #include <rocemu/wire.h>
 
-#include "wire/ip.h"
+#include "wire/ip-read.h"
 #include "wire/print.h"
 
 static const struct rocemu_icrc_ctx ctx4 = {
@@ -75,14 +75,17 @@ static void check_decoded(const struct rocemu_packet *p, const uint8_t *data, si
 
 static void check_ip(const uint8_t *data, size_t size)
 {
-	const uint8_t *payload;
-	size_t len, wire_len;
-	struct ip_udp ip;
+	struct udp_packet udp;
+	struct ip_packet ip;
 
-	if (ip_udp_decode(&ip, data, size, &payload, &len, &wire_len) != IPHDR_OK)
+	if (ip_read(&ip, data, size) != IPHDR_OK)
 		return;
-	FUZZ_CHECK(payload >= data && len <= size && payload + len <= data + size);
-	FUZZ_CHECK(len <= wire_len);
+	FUZZ_CHECK(ip.payload >= data && ip.payload + ip.len <= data + size);
+	FUZZ_CHECK(ip.len <= ip.wire_len);
+	if (udp_read(&udp, &ip) != IPHDR_OK)
+		return;
+	FUZZ_CHECK(udp.payload >= data && udp.payload + udp.len <= data + size);
+	FUZZ_CHECK(udp.len <= udp.wire_len);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -198,6 +198,42 @@ static void ip_in_ip(struct frame *f)
 	add_packet(f);
 }
 
+/* An outer IPv6 header, and behind it n bytes of extension headers, the first of which is proto. */
+static void add_ipv6(struct frame *f, uint8_t proto, const void *ext, size_t n, size_t payload)
+{
+	size_t at = f->n;
+
+	add_udp(f, 0, n + payload - UDP_LEN);
+	f->b[at + 6] = proto;
+	f->n = at + IPV6_LEN;
+	add(f, ext, n);
+}
+
+static const uint8_t segments_to_ip[24] = {4, 2, 4, 0}, segments_to_ethernet[24] = {143, 2, 4, 1},
+		     hop_by_hop[8] = {47, 0, 1, 4};
+
+static void srv6(struct frame *f)
+{
+	add_ethernet(f, 9, 0x86dd);
+	add_ipv6(f, 43, segments_to_ip, sizeof(segments_to_ip), PACKET);
+	add_packet(f);
+}
+
+static void srv6_of_ethernet(struct frame *f)
+{
+	add_ethernet(f, 9, 0x86dd);
+	add_ipv6(f, 43, segments_to_ethernet, sizeof(segments_to_ethernet), IN_ETHERNET);
+	ethernet(f);
+}
+
+static void gre_behind_hop_by_hop(struct frame *f)
+{
+	add_ethernet(f, 9, 0x86dd);
+	add_ipv6(f, 0, hop_by_hop, sizeof(hop_by_hop), 4 + PACKET);
+	ADD(f, 0, 0, 8, 0);
+	add_packet(f);
+}
+
 static void vxlan_in_gre_in_vxlan(struct frame *f)
 {
 	add_ethernet(f, 9, 0x86dd);
@@ -230,6 +266,9 @@ static const struct {
 	{erspan3_with_more, ENCAP_ERSPAN, true},
 	{erspan3_of_ip, ENCAP_ERSPAN, false},
 	{ip_in_ip, ENCAP_IPIP, false},
+	{srv6, ENCAP_SRV6, false},
+	{srv6_of_ethernet, ENCAP_SRV6, true},
+	{gre_behind_hop_by_hop, ENCAP_GRE, false},
 	{vxlan_in_gre_in_vxlan, ENCAP_VXLAN, true},
 };
 
@@ -270,6 +309,34 @@ static void encap_find__cut_anywhere__no_byte_beyond_is_read(void **state)
 			free(p);
 		}
 	}
+}
+
+/* Routers insert headers; the sender's are found behind them. */
+static void encap_find__options_and_extension_headers__noted(void **state)
+{
+	static const uint8_t ext[] = {43, 0, 1, 4, 0, 0, 0, 0, 17, 2, 4, 0};
+	struct encap_found found;
+	struct frame f = {0};
+
+	(void)state;
+	add_ethernet(&f, 1, 0x86dd);
+	add_ipv6(&f, 0, ext, sizeof(ext), 20 + 8 + 16); /* 20: the rest of the routing header */
+	f.n += 20;
+	ADD(&f, 0xc0, 1, 0x12, 0xb7, 0, 24, 0, 0);
+	f.n += 16;
+	assert_true(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found));
+	assert_int_equal(found.len, 16);
+	assert_int_equal(found.extras, 1u << IP_EXTRA_HOP_BY_HOP | 1u << IP_EXTRA_SEGMENTS);
+
+	f.n = 0;
+	ethernet(&f);
+	memmove(f.b + 38, f.b + 34, f.n - 34);
+	memcpy(f.b + 34, "\x94\x04\x00\x00", 4);
+	f.b[14] = 0x46;
+	put_be16(f.b + 16, PACKET + 4);
+	assert_true(encap_find(&ports, LINK_ETHERNET, f.b, f.n + 4, &found));
+	assert_memory_equal(&found.ip, &inner, sizeof(inner));
+	assert_int_equal(found.extras, 1u << IP_EXTRA_OPTIONS);
 }
 
 static void encap_find__any_bytes__found_within_the_frame(void **state)
@@ -330,6 +397,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(encap_find__tunnels__packet_found),
 		cmocka_unit_test(encap_find__cut_anywhere__no_byte_beyond_is_read),
+		cmocka_unit_test(encap_find__options_and_extension_headers__noted),
 		cmocka_unit_test(encap_find__any_bytes__found_within_the_frame),
 		cmocka_unit_test(encap_find__other_ports__those_alone),
 		cmocka_unit_test(encap_find__tags_without_end__given_up),

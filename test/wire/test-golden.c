@@ -107,9 +107,7 @@ static void golden__every_packet__encodes_to_the_same_bytes(void **state)
 static void check_ip_reencode(const char *file, const struct capture_rec *rec, void *user)
 {
 	uint8_t buf[IP_UDP_MAX_LEN];
-	struct ip_udp again;
-	const uint8_t *payload;
-	size_t n, len, wire_len;
+	size_t n;
 
 	(void)file;
 	(void)user;
@@ -119,10 +117,6 @@ static void check_ip_reencode(const char *file, const struct capture_rec *rec, v
 	assert_memory_equal(buf, rec->data - n, n);
 	if (buf[0] >> 4 == 4)
 		assert_int_equal(ip_checksum(buf, IPV4_LEN), 0);
-	assert_int_equal(ip_udp_decode(&again, buf, n, &payload, &len, &wire_len), IPHDR_OK);
-	assert_memory_equal(&again, &rec->ip, sizeof(again));
-	assert_int_equal(len, 0);
-	assert_int_equal(wire_len, rec->len);
 }
 
 static void golden__ip_and_udp_headers__encode_to_the_same_bytes(void **state)
