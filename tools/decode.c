@@ -16,7 +16,7 @@ struct decode {
 	bool json;
 	uint64_t limit; /* packets to print; 0: all */
 	uint64_t t0_ns; /* of the first packet */
-	uint64_t packets, malformed, bad_icrc, cut;
+	uint64_t packets, malformed, bad_icrc, cut, fragments;
 };
 
 /** The text for a packet. */
@@ -51,6 +51,8 @@ const struct cli decode_cli = {
 static struct verdict check(const struct capture_rec *rec, bool icrc_wrong,
 			    struct rocemu_packet *pkt)
 {
+	if (rec->fragment_at != 0)
+		return (struct verdict){.form = ROCEMU_DROP_SHORT, .cut = true};
 	return (struct verdict){
 		.form = rocemu_packet_decode(pkt, rec->data, rec->len),
 		.cut = rec->wire_len > rec->len,
@@ -58,8 +60,10 @@ static struct verdict check(const struct capture_rec *rec, bool icrc_wrong,
 	};
 }
 
-static const char *verdict_text(const struct verdict *v)
+static const char *verdict_text(const struct capture_rec *rec, const struct verdict *v)
 {
+	if (rec->fragment)
+		return "IP fragment";
 	if (v->cut)
 		return "cut short by the capture";
 	if (v->form != ROCEMU_DROP_NONE)
@@ -75,7 +79,10 @@ static bool verdict_bad(const struct verdict *v)
 static void describe(char *text, size_t len, const struct capture_rec *rec, const struct verdict *v,
 		     const struct rocemu_packet *pkt)
 {
-	if (v->form == ROCEMU_DROP_NONE && !v->cut)
+	if (rec->fragment_at != 0)
+		snprintf(text, len, "%zu bytes, from byte %u of UDP's on", rec->len,
+			 rec->fragment_at);
+	else if (v->form == ROCEMU_DROP_NONE && !v->cut)
 		print_packet(text, len, pkt);
 	else if (rec->len >= ROCEMU_BTH_LEN)
 		snprintf(text, len, "%s qpn 0x%x psn %u", rocemu_opcode_name(pkt->h.opcode),
@@ -98,10 +105,10 @@ static void print_line(const struct decode *d, const struct capture_rec *rec, un
 		snprintf(number, sizeof(number), "%" PRIu64, rec->number);
 	printf("%5s %3" PRIu64 ".%09" PRIu64 " %s %s  ", number, t / NS_PER_S, t % NS_PER_S, flow,
 	       text);
-	if (verdict_bad(v))
-		out_bad(stdout, verdict_text(v));
+	if (verdict_bad(v) || rec->fragment)
+		out_bad(stdout, verdict_text(rec, v));
 	else
-		fputs(verdict_text(v), stdout);
+		fputs(verdict_text(rec, v), stdout);
 	putchar('\n');
 }
 
@@ -117,7 +124,9 @@ static void print_json(const struct capture_rec *rec, unsigned segment, const st
 	       rec->number, rec->ts_ns, src, dst, rec->ip.sport);
 	if (segment)
 		printf(", \"segment\": %u", segment);
-	if (rec->len >= ROCEMU_BTH_LEN)
+	if (rec->fragment)
+		printf(", \"fragment_at\": %u", rec->fragment_at);
+	if (rec->fragment_at == 0 && rec->len >= ROCEMU_BTH_LEN)
 		printf(", \"opcode\": \"%s\", \"qpn\": %u, \"psn\": %u",
 		       rocemu_opcode_name(pkt->h.opcode), pkt->h.dqpn, pkt->h.psn);
 	if (v->form == ROCEMU_DROP_NONE)
@@ -128,8 +137,21 @@ static void print_json(const struct capture_rec *rec, unsigned segment, const st
 	printf(", \"text\": ");
 	out_json_string(stdout, text);
 	printf(", \"verdict\": ");
-	out_json_string(stdout, verdict_text(v));
+	out_json_string(stdout, verdict_text(rec, v));
 	puts("}");
+}
+
+static void count(struct decode *d, const struct capture_rec *rec, const struct verdict *v)
+{
+	if (d->packets + d->fragments == 0)
+		d->t0_ns = rec->ts_ns;
+	d->fragments += rec->fragment;
+	if (rec->fragment_at != 0)
+		return;
+	d->packets++;
+	d->cut += v->cut && !rec->fragment;
+	d->malformed += !v->cut && v->form != ROCEMU_DROP_NONE;
+	d->bad_icrc += !v->cut && v->form == ROCEMU_DROP_NONE && !v->icrc_ok;
 }
 
 static void take(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
@@ -139,14 +161,7 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 	struct rocemu_packet pkt;
 	struct verdict v = check(rec, icrc_wrong, &pkt);
 
-	if (d->packets++ == 0)
-		d->t0_ns = rec->ts_ns;
-	if (v.cut)
-		d->cut++;
-	else if (v.form != ROCEMU_DROP_NONE)
-		d->malformed++;
-	else if (!v.icrc_ok)
-		d->bad_icrc++;
+	count(d, rec, &v);
 	if (d->limit && d->packets > d->limit)
 		return;
 	describe(text, sizeof(text), rec, &v, &pkt);
@@ -174,8 +189,11 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 		fprintf(stderr, "%s: %s\n", self, capture_reader_error(r));
 	fprintf(stderr,
 		"%" PRIu64 " RoCEv2 packets in %" PRIu64 " frames, %" PRIu64 " malformed, %" PRIu64
-		" with a wrong ICRC, %" PRIu64 " cut short\n",
+		" with a wrong ICRC, %" PRIu64 " cut short",
 		d->packets, capture_reader_frames(r), d->malformed, d->bad_icrc, d->cut);
+	if (d->fragments != 0)
+		fprintf(stderr, ", %" PRIu64 " IP fragments", d->fragments);
+	fputc('\n', stderr);
 	capture_reader_close(r);
 	return ret < 0 || d->malformed || d->bad_icrc ? TOOL_FAILED : TOOL_OK;
 }

@@ -13,7 +13,8 @@ static bool icrc_fits(const struct capture_rec *rec)
 
 void burst_each(const struct capture_rec *rec, burst_fn *fn, void *arg)
 {
-	const bool whole = rec->wire_len <= rec->len, wrong = whole && !icrc_fits(rec);
+	const bool whole = rec->wire_len <= rec->len && rec->fragment_at == 0;
+	const bool wrong = whole && !icrc_fits(rec);
 	const size_t size = wrong ? segment_size(&rec->ip, rec->data, rec->len) : 0;
 	struct capture_rec one = *rec;
 	unsigned k = 0;

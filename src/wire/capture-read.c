@@ -21,6 +21,17 @@ enum {
 	LIVE_BATCH_MS = 100,	   /* the kernel waits for more frames */
 	LIVE_AFTER_STOP = 1 << 17, /* frames that may still be in the kernel */
 	LIVE_IDLE_MS = 250,	   /* until "nothing came" */
+	DATAGRAMS = 256,	   /* in fragments at a time */
+};
+#define FRAGMENTS_NS (UINT64_C(30) * NS_PER_S) /* no host waits longer for the rest */
+
+/* A packet in fragments. */
+struct datagram {
+	struct rocemu_gid src, dst;
+	uint32_t id;
+	bool ours;	/* its first fragment was seen, and names one of the ports */
+	unsigned early; /* later fragments before that */
+	uint64_t ts_ns;
 };
 
 struct capture_reader {
@@ -30,8 +41,9 @@ struct capture_reader {
 	uint32_t live_link;
 	uint64_t frames, limit;
 	struct encap_ports ports;
-	unsigned after_stop;		   /* frames */
-	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
+	struct datagram datagrams[DATAGRAMS]; /* by hash: a new one replaces the place's */
+	unsigned after_stop;		      /* frames */
+	const volatile sig_atomic_t *stop;    /* borrowed, or NULL */
 };
 
 static struct capture_reader *reader_new(void)
@@ -100,7 +112,9 @@ static void live_filter(pcap_t *p)
 		"or "
 		"ip proto 47 or ip proto 4 or ip proto 41 or ip6 proto 47 or ip6 proto 4 or "
 		"ip6 proto 41 or ether proto 0x8847 or ether proto 0x8848 or ether proto 0x8100 or "
-		"ether proto 0x88a8 or ether proto 0x9100",
+		"ether proto 0x88a8 or ether proto 0x9100 or ip[6:2] & 0x3fff != 0 or "
+		"ip proto 51 or ip6[6] = 0 or ip6[6] = 43 or ip6[6] = 44 or ip6[6] = 51 or "
+		"ip6[6] = 60 or ip6[6] = 143",
 		"ip or ip6",
 	};
 	struct bpf_program program;
@@ -229,10 +243,47 @@ void capture_reader_stop_at(struct capture_reader *r, const volatile sig_atomic_
 		source_stop_at(r->source, stop);
 }
 
+/* The packet that a fragment is of; a new one if it is none that is known. */
+static struct datagram *datagram_of(struct capture_reader *r, const struct encap_found *f,
+				    uint64_t ts_ns)
+{
+	uint32_t hash = f->fragment_id;
+	struct datagram *d;
+
+	for (unsigned i = 0; i < 16; i += 4)
+		hash = (hash ^ get_be32(f->ip.src.raw + i) ^ get_be32(f->ip.dst.raw + i) * 3) *
+		       0x01000193u;
+	d = &r->datagrams[(hash ^ hash >> 16) % DATAGRAMS];
+	if (d->id != f->fragment_id || !rocemu_gid_equal(&d->src, &f->ip.src) ||
+	    !rocemu_gid_equal(&d->dst, &f->ip.dst) ||
+	    (ts_ns > d->ts_ns ? ts_ns - d->ts_ns : d->ts_ns - ts_ns) > FRAGMENTS_NS)
+		*d = (struct datagram){.src = f->ip.src, .dst = f->ip.dst, .id = f->fragment_id};
+	d->ts_ns = ts_ns;
+	return d;
+}
+
+/* @return false: a later fragment of what is not known to be a packet to one of the ports. */
+static bool fragment_ours(struct capture_reader *r, const struct encap_found *f, uint64_t ts_ns,
+			  unsigned *early)
+{
+	struct datagram *d = datagram_of(r, f, ts_ns);
+
+	*early = 0;
+	if (f->fragment_at != 0) {
+		d->early += !d->ours;
+		return d->ours;
+	}
+	*early = d->early;
+	d->early = 0;
+	d->ours = true;
+	return true;
+}
+
 int capture_next(struct capture_reader *r, struct capture_rec *rec)
 {
 	struct encap_found found;
 	struct block b;
+	unsigned early = 0;
 	int n = 0;
 
 	while (r->frames < r->limit &&
@@ -240,13 +291,18 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 		if (b.kind != BLOCK_FRAME)
 			continue;
 		r->frames++;
-		if (!encap_find(&r->ports, b.link, b.data, b.caplen, &found))
+		if (encap_find(&r->ports, b.link, b.data, b.caplen, &found) == ENCAP_NOTHING)
+			continue;
+		if (found.fragment && !fragment_ours(r, &found, b.ts_ns, &early))
 			continue;
 		*rec = (struct capture_rec){
 			.number = r->frames,
 			.ts_ns = b.ts_ns,
 			.ip = found.ip,
 			.extras = found.extras,
+			.fragment = found.fragment,
+			.fragment_at = found.fragment_at,
+			.early = early,
 			.data = found.data,
 			.len = found.len,
 			.wire_len = found.wire_len,

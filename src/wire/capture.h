@@ -55,7 +55,12 @@ struct capture_rec {
 	uint64_t number; /* of the frame in the file, from 1, all frames counted */
 	uint64_t ts_ns;	 /* nanoseconds since 1970 */
 	struct ip_udp ip;
-	uint8_t extras;	     /* as encap_found's */
+	uint8_t extras; /* as encap_found's */
+	/* An IP fragment. The first has the packet's beginning and is a packet like those that the
+	 * capture cut; a later one, fragment_at not 0, is none. */
+	bool fragment;
+	uint32_t fragment_at; /* its place in UDP's bytes */
+	unsigned early; /* of the first: later ones that came before it, and were passed over */
 	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
 	size_t len;	     /* bytes at data */
 	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */
@@ -90,7 +95,7 @@ void capture_reader_limit(struct capture_reader *r, uint64_t frames);
 void capture_reader_stop_at(struct capture_reader *r, const volatile sig_atomic_t *stop);
 
 /**
- * Read the next packet to one of the ports.
+ * Read the next packet to one of the ports, or fragment of one.
  * @return 1 *rec is filled, 0 end of the file, 2 nothing came for a while (live only), -EIO the
  * file is damaged here (capture_reader_error()).
  */

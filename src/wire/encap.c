@@ -36,7 +36,7 @@ enum { GRE_CHECKSUM = 0x8000, GRE_ROUTING = 0x4000, GRE_KEY = 0x2000, GRE_SEQUEN
 /* clang-format on */
 
 /* What comes next in a frame. */
-enum next { NEXT_NOTHING, NEXT_ETHERNET, NEXT_TYPE, NEXT_IP, NEXT_FOUND };
+enum next { NEXT_NOTHING, NEXT_ETHERNET, NEXT_TYPE, NEXT_IP, NEXT_FOUND, NEXT_FRAGMENT };
 
 struct walk {
 	const struct encap_ports *ports;
@@ -207,28 +207,42 @@ static bool port_wanted(const struct encap_ports *ports, uint16_t port)
 	return false;
 }
 
+static void note_ip(struct walk *w, const struct ip_packet *ip)
+{
+	w->found->ip = ip->h;
+	w->found->extras = ip->extras;
+	w->found->fragment = ip->fragment;
+	w->found->fragment_id = ip->id;
+	w->found->fragment_at = ip->offset;
+}
+
 static enum next take_ip(struct walk *w)
 {
+	struct encap_found *found = w->found;
 	struct udp_packet udp;
 	struct ip_packet ip;
 
-	if (ip_read(&ip, w->p, w->len) != IPHDR_OK || ip.offset != 0)
+	if (ip_read(&ip, w->p, w->len) != IPHDR_OK)
 		return NEXT_NOTHING;
+	if (ip.offset != 0) {
+		note_ip(w, &ip);
+		found->data = ip.payload;
+		found->len = ip.len;
+		found->wire_len = ip.wire_len;
+		return ip.proto == IP_PROTO_UDP ? NEXT_FRAGMENT : NEXT_NOTHING;
+	}
 	if (ip.proto != IP_PROTO_UDP)
 		return take_outer_ip(w, &ip);
 	if (udp_read(&udp, &ip) != IPHDR_OK)
 		return NEXT_NOTHING;
 	if (!port_wanted(w->ports, udp.dport))
 		return take_udp(w, &udp);
-	if (ip.fragment)
-		return NEXT_NOTHING;
-	w->found->ip = ip.h;
-	w->found->ip.sport = udp.sport;
-	w->found->ip.dport = udp.dport;
-	w->found->extras = ip.extras;
-	w->found->data = udp.payload;
-	w->found->len = udp.len;
-	w->found->wire_len = udp.wire_len;
+	note_ip(w, &ip);
+	found->ip.sport = udp.sport;
+	found->ip.dport = udp.dport;
+	found->data = udp.payload;
+	found->len = udp.len;
+	found->wire_len = udp.wire_len;
 	return NEXT_FOUND;
 }
 
@@ -278,8 +292,15 @@ bool encap_link_known(uint32_t link)
 	}
 }
 
-bool encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame, size_t len,
-		struct encap_found *found)
+static enum encap_verdict verdict(enum next next)
+{
+	return next == NEXT_FOUND      ? ENCAP_FOUND
+	       : next == NEXT_FRAGMENT ? ENCAP_FRAGMENT
+				       : ENCAP_NOTHING;
+}
+
+enum encap_verdict encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame,
+			      size_t len, struct encap_found *found)
 {
 	struct walk w = {.ports = ports, .p = frame, .len = len, .found = found};
 	enum next next;
@@ -299,10 +320,10 @@ bool encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *f
 			next = take_ip(&w);
 			break;
 		default:
-			return next == NEXT_FOUND;
+			return verdict(next);
 		}
 	}
-	return next == NEXT_FOUND;
+	return verdict(next);
 }
 
 const char *encap_name(enum encap e)

@@ -35,21 +35,31 @@ enum encap {
 		ENCAP_COUNT
 };
 
+/** What is in a frame. */
+enum encap_verdict {
+	ENCAP_NOTHING = 0, /* no RoCEv2 packet */
+	ENCAP_FOUND,	   /* a packet, or the first fragment of one */
+	ENCAP_FRAGMENT,	   /* a later fragment of UDP; its port is in the first */
+};
+
 /** A packet that was found; pointers are borrowed from the frame. */
 struct encap_found {
 	struct ip_udp ip;
-	uint8_t extras;	     /* bit 1 << enum ip_extra for each header between IP's and UDP's */
-	const uint8_t *data; /* from the BTH on */
-	size_t len, wire_len;
-	const uint8_t *dmac; /* of the Ethernet header directly around it, or NULL */
+	uint8_t extras; /* bit 1 << enum ip_extra for each header between IP's and UDP's */
+	bool fragment;
+	uint32_t fragment_id; /* the same in all fragments of a packet between two addresses */
+	uint32_t fragment_at; /* a fragment's place in UDP's bytes */
+	const uint8_t *data;  /* from the BTH on; of a later fragment all that it has */
+	size_t len, wire_len; /* of the packet; of a later fragment its own */
+	const uint8_t *dmac;  /* of the Ethernet header directly around it, or NULL */
 	enum encap encap;
 };
 
 /** Can frames of this link type (LINK_*) be read? */
 bool encap_link_known(uint32_t link);
-/** Any bytes are safe. @return false: no RoCEv2 packet in it. */
-bool encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame, size_t len,
-		struct encap_found *found);
+/** Any bytes are safe. Of ENCAP_NOTHING *found is not set. */
+enum encap_verdict encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame,
+			      size_t len, struct encap_found *found);
 /** "vxlan". */
 const char *encap_name(enum encap e);
 

@@ -37,7 +37,8 @@ static void read_all(struct capture_reader *r)
 		FUZZ_CHECK(rec.len <= rec.wire_len && rec.wire_len <= 0xffff);
 		before = rec.number;
 		FUZZ_CHECK(touch(&rec) <= UINT8_MAX * (rec.len + 6));
-		if (rec.len == rec.wire_len) {
+		FUZZ_CHECK(rec.fragment || (rec.fragment_at == 0 && rec.early == 0));
+		if (rec.len == rec.wire_len && rec.fragment_at == 0) {
 			size_t one = segment_size(&rec.ip, rec.data, rec.len);
 
 			FUZZ_CHECK(one < rec.len || one == 0);

@@ -70,6 +70,52 @@ class Frame:
         return self.eth + bytes(self.ip) + bytes(self.udp) + bytes(self.body) + icrc
 
 
+class Raw:
+    """A frame as it is."""
+
+    def __init__(self, time_ns, data):
+        self.time_ns, self.data, self.cut = time_ns, data, None
+
+    def encode(self):
+        return self.data
+
+
+def behind_ip(frame, header, proto, v4_header_len=5):
+    """The frame with a header between IP and UDP; proto: what IP then names."""
+    data = frame.encode()
+    at = ETH_LEN + len(frame.ip)
+    ip = bytearray(data[ETH_LEN:at])
+    if frame.v6:
+        ip[4:6] = struct.pack('>H', int.from_bytes(ip[4:6], 'big') + len(header))
+        ip[6] = proto
+    else:
+        ip[0] = 0x40 | v4_header_len
+        ip[2:4] = struct.pack('>H', int.from_bytes(ip[2:4], 'big') + len(header))
+        ip[9] = proto
+    return Raw(frame.time_ns, data[:ETH_LEN] + bytes(ip) + header + data[at:])
+
+
+def fragments(frame, size=64):
+    """The frame as IP fragments, each but the last with size bytes of UDP's."""
+    data = frame.encode()
+    at = ETH_LEN + len(frame.ip)
+    ip, udp = bytearray(data[ETH_LEN:at]), data[at:]
+    if len(udp) <= size:
+        return [Raw(frame.time_ns, data)]
+    found = []
+    for offset in range(0, len(udp), size):
+        part, more = udp[offset:offset + size], offset + size < len(udp)
+        if frame.v6:
+            ip[4:6] = struct.pack('>H', 8 + len(part))
+            ip[6] = 44
+            part = struct.pack('>BBHI', 17, 0, offset | more, frame.psn) + part
+        else:
+            ip[2:4] = struct.pack('>H', len(ip) + len(part))
+            ip[6:8] = struct.pack('>H', more << 13 | offset // 8)
+        found.append(Raw(frame.time_ns + offset, data[:ETH_LEN] + bytes(ip) + part))
+    return found
+
+
 def read(path):
     """The frames of a classic pcap file in microseconds or nanoseconds, Ethernet."""
     with open(path, 'rb') as f:

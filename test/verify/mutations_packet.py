@@ -2,6 +2,7 @@
 """Mutations of packets by themselves, whatever came before them."""
 import struct
 
+import capfile
 from mutation import (
     ACK, ATOMIC_ACK, BTH, FETCH_ADD, READ, RESP_ONLY, SEND_ONLY, UD_SEND, WRITE_FIRST, after, mutation, those)
 
@@ -88,6 +89,33 @@ def pkey_zero(frames):
 def limited_member_on_both_sides(frames):
     for f in frames:
         f.body[2:4] = b'\x7f\xff'
+
+
+# ---- IP ----
+
+@mutation('ip-fragment', 'rc_write', 'ipv6_rc_write', 'ud_send', 'cm_rping')
+def all_in_fragments(frames):
+    return [part for f in frames for part in capfile.fragments(f)]
+
+
+@mutation('ip-fragment', 'rc_send', 'ipv6_rc_read')
+def fragments_out_of_order(frames):
+    return [part for f in frames for part in reversed(capfile.fragments(f))]
+
+
+@mutation('ip-options', 'rc_send')
+def router_alert(frames):
+    return [capfile.behind_ip(f, b'\x94\4\0\0', 17, 6) for f in frames]
+
+
+@mutation('ip-options', 'ipv6_rc_write')
+def segment_routing_header(frames):
+    return [capfile.behind_ip(f, bytes((17, 2, 4, 0, 0, 0, 0, 0)) + f.ip[24:40], 43) for f in frames]
+
+
+@mutation('ip-options', 'ipv6_rc_read', 'ipv6_ud_send')
+def hop_by_hop_options_before_segment_routing(frames):
+    return [capfile.behind_ip(f, bytes((43, 0, 1, 4, 0, 0, 0, 0, 17, 2, 4, 0, 0, 0, 0, 0)) + f.ip[24:40], 0) for f in frames]
 
 
 # ---- FLUSH, ATOMIC WRITE ----

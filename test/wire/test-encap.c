@@ -280,7 +280,7 @@ static void encap_find__tunnels__packet_found(void **state)
 		struct frame f = {0};
 
 		kinds[i].make(&f);
-		if (!encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found))
+		if (encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found) != ENCAP_FOUND)
 			fail_msg("frame %zu", i);
 		assert_memory_equal(&found.ip, &inner, sizeof(inner));
 		assert_int_equal(found.len, 16);
@@ -301,7 +301,8 @@ static void encap_find__cut_anywhere__no_byte_beyond_is_read(void **state)
 		kinds[i].make(&f);
 		for (size_t cut = 0; cut <= f.n; cut++) {
 			uint8_t *p = exact_copy(f.b, cut);
-			bool there = encap_find(&ports, LINK_ETHERNET, p, cut, &found);
+			bool there =
+				encap_find(&ports, LINK_ETHERNET, p, cut, &found) == ENCAP_FOUND;
 
 			assert_int_equal(there, cut >= f.n - 16);
 			if (there)
@@ -324,7 +325,7 @@ static void encap_find__options_and_extension_headers__noted(void **state)
 	f.n += 20;
 	ADD(&f, 0xc0, 1, 0x12, 0xb7, 0, 24, 0, 0);
 	f.n += 16;
-	assert_true(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found));
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_FOUND);
 	assert_int_equal(found.len, 16);
 	assert_int_equal(found.extras, 1u << IP_EXTRA_HOP_BY_HOP | 1u << IP_EXTRA_SEGMENTS);
 
@@ -334,7 +335,7 @@ static void encap_find__options_and_extension_headers__noted(void **state)
 	memcpy(f.b + 34, "\x94\x04\x00\x00", 4);
 	f.b[14] = 0x46;
 	put_be16(f.b + 16, PACKET + 4);
-	assert_true(encap_find(&ports, LINK_ETHERNET, f.b, f.n + 4, &found));
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n + 4, &found), ENCAP_FOUND);
 	assert_memory_equal(&found.ip, &inner, sizeof(inner));
 	assert_int_equal(found.extras, 1u << IP_EXTRA_OPTIONS);
 }
@@ -357,7 +358,8 @@ static void encap_find__any_bytes__found_within_the_frame(void **state)
 			f.b[rng_below(&rng, (uint32_t)f.n)] = (uint8_t)rng_u32(&rng);
 		f.n = rng_below(&rng, (uint32_t)f.n + 1);
 		p = exact_copy(f.b, f.n);
-		if (encap_find(&ports, links[n % ARRAY_LEN(links)], p, f.n, &found)) {
+		if (encap_find(&ports, links[n % ARRAY_LEN(links)], p, f.n, &found) !=
+		    ENCAP_NOTHING) {
 			assert_true(found.data >= p && found.data + found.len <= p + f.n);
 			assert_true(found.len <= found.wire_len);
 			assert_true(found.dmac == NULL ||
@@ -365,6 +367,43 @@ static void encap_find__any_bytes__found_within_the_frame(void **state)
 		}
 		free(p);
 	}
+}
+
+static void encap_find__fragments__the_first_and_later_ones(void **state)
+{
+	struct encap_found found;
+	struct frame f = {0};
+
+	(void)state;
+	ethernet(&f);
+	put_be16(f.b + 16, 20 + 8 + 8); /* the first has 8 of 16 bytes */
+	put_be16(f.b + 20, 0x2000);
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_FOUND);
+	assert_true(found.fragment && found.fragment_at == 0 && found.fragment_id == inner.ip_id);
+	assert_int_equal(found.len, 8);
+	assert_int_equal(found.wire_len, 16);
+	put_be16(f.b + 20, 2); /* the rest */
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_FRAGMENT);
+	assert_true(found.fragment && found.fragment_at == 16 && found.fragment_id == inner.ip_id);
+	assert_int_equal(found.len, 16);
+	f.b[23] = 6; /* of TCP */
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_NOTHING);
+}
+
+/* The tunnel's fragment has the packet's beginning. */
+static void encap_find__tunnel_in_fragments__packet_is_cut(void **state)
+{
+	struct encap_found found;
+	struct frame f = {0};
+
+	(void)state;
+	ip_in_ip(&f);
+	put_be16(f.b + 16, 20 + PACKET - 8);
+	put_be16(f.b + 20, 0x2000);
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n - 8, &found), ENCAP_FOUND);
+	assert_false(found.fragment);
+	assert_int_equal(found.len, 8);
+	assert_int_equal(found.wire_len, 16);
 }
 
 static void encap_find__other_ports__those_alone(void **state)
@@ -375,10 +414,10 @@ static void encap_find__other_ports__those_alone(void **state)
 
 	(void)state;
 	ethernet(&f);
-	assert_false(encap_find(&other, LINK_ETHERNET, f.b, f.n, &found));
+	assert_int_equal(encap_find(&other, LINK_ETHERNET, f.b, f.n, &found), ENCAP_NOTHING);
 	put_be16(f.b + 14 + 20 + 2, 4792);
-	assert_true(encap_find(&other, LINK_ETHERNET, f.b, f.n, &found));
-	assert_false(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found));
+	assert_int_equal(encap_find(&other, LINK_ETHERNET, f.b, f.n, &found), ENCAP_FOUND);
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_NOTHING);
 }
 
 static void encap_find__tags_without_end__given_up(void **state)
@@ -389,7 +428,7 @@ static void encap_find__tags_without_end__given_up(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(f.b); i += 2)
 		put_be16(f.b + i, 0x8100);
-	assert_false(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found));
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_NOTHING);
 }
 
 int main(void)
@@ -399,6 +438,8 @@ int main(void)
 		cmocka_unit_test(encap_find__cut_anywhere__no_byte_beyond_is_read),
 		cmocka_unit_test(encap_find__options_and_extension_headers__noted),
 		cmocka_unit_test(encap_find__any_bytes__found_within_the_frame),
+		cmocka_unit_test(encap_find__fragments__the_first_and_later_ones),
+		cmocka_unit_test(encap_find__tunnel_in_fragments__packet_is_cut),
 		cmocka_unit_test(encap_find__other_ports__those_alone),
 		cmocka_unit_test(encap_find__tags_without_end__given_up),
 	};

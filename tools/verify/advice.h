@@ -15,6 +15,12 @@
 	  "If all packets of one sender are wrong, look at its ICRC. If single ones are, look at the links' error counters and capture at " \
 	  "the next hop.", "receiver: rx_icrc_encapsulated") \
 	X(CUT, "A snap length (tcpdump -s) or a mirror port that truncates.", "Capture whole frames: tcpdump -s 0.", "") \
+	X(IP_FRAGMENT, "A sender without the don't-fragment bit, and a path MTU that does not fit the interface or the way; a packet generator.", \
+	  "Lower path_mtu in both QPs, or raise the MTU of the interfaces and of the network: path_mtu and 64 bytes or more for the headers.", \
+	  "receiver: none, RNICs drop fragments silently") \
+	X(IP_OPTIONS, "A network with segment routing (SRv6) or telemetry that inserts headers; a sender's own options.", \
+	  "Have the network encapsulate the packet and not insert into it, or remove the header before the receiver.", \
+	  "receiver: none, RNICs pass such packets to the host") \
 	X(UNSEGMENTED, "Segmentation offload at the point of capture, and a snap length; or a burst damaged as a whole.", \
 	  "Capture whole frames, or on the wire.", "") \
 	X(MALFORMED, "A packet generator or a sender that builds wrong lengths; other traffic at this UDP port.", \

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "wire/text.h"
 
 enum {
 	VENDOR_OPCODES = 0xc0,
@@ -124,6 +125,32 @@ static void check_extensions(struct verify *v, const struct pkt *p)
 		      h->psn);
 }
 
+/* What IP's headers have that RoCEv2's do not. */
+static void check_ip(struct verify *v, const struct pkt *p)
+{
+	const struct capture_rec *rec = p->rec;
+	char names[100] = "";
+	struct text t = text_start(names, sizeof(names));
+
+	if (rec->fragment && rec->early != 0)
+		FOUND(v, NULL, IP_FRAGMENT, p, "%zu of %zu bytes; %u of its fragments came before",
+		      rec->len, rec->wire_len, rec->early);
+	else if (rec->fragment)
+		FOUND(v, NULL, IP_FRAGMENT, p, "%zu of %zu bytes", rec->len, rec->wire_len);
+	for (unsigned i = 0; i < IP_EXTRA_COUNT; i++) {
+		if ((rec->extras & 1u << i) != 0 && !(rec->fragment && i == IP_EXTRA_FRAGMENT))
+			text_add(&t, "%s%s", t.len != 0 ? ", " : "", ip_extra_name(i));
+	}
+	if (t.len != 0)
+		FOUND(v, NULL, IP_OPTIONS, p, "%s", names);
+}
+
+void form_check_fragment(struct verify *v, const struct pkt *p)
+{
+	FOUND(v, NULL, IP_FRAGMENT, p, "%zu bytes, from byte %u of UDP's on", p->rec->len,
+	      p->rec->fragment_at);
+}
+
 bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 {
 	enum rocemu_drop why;
@@ -131,9 +158,12 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 	p->rec = rec;
 	p->cut = rec->wire_len > rec->len;
 	p->ops = 0;
+	check_ip(v, p);
 	if (p->cut) {
 		v->icrc_unchecked++;
-		FOUND(v, NULL, CUT, p, "%zu of %zu bytes captured", rec->len, rec->wire_len);
+		if (!rec->fragment)
+			FOUND(v, NULL, CUT, p, "%zu of %zu bytes captured", rec->len,
+			      rec->wire_len);
 		why = decode_cut(v, p);
 	} else {
 		why = rocemu_packet_decode(&p->p, rec->data, rec->len);

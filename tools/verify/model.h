@@ -368,6 +368,8 @@ void response_input(struct verify *v, struct flow *r, const struct pkt *p);
 
 /** Decode and check a packet by itself. @return false: not to be judged further. */
 bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec);
+/** A later IP fragment. */
+void form_check_fragment(struct verify *v, const struct pkt *p);
 /** What is checked of a packet once its flow is known. */
 void form_check_flow(struct verify *v, struct flow *f, const struct pkt *p);
 

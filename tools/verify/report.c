@@ -236,7 +236,7 @@ void verify_text(const struct verify *v, FILE *f, const char *name, bool colour)
 		      f);
 	fprintf(f,
 		"ICRC: %" PRIu64 " checked, %" PRIu64 " wrong, %" PRIu64
-		" could not be (cut)\n%" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64
+		" could not be (cut, in fragments)\n%" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64
 		" notes\n",
 		v->icrc_checked, v->icrc_wrong, v->icrc_unchecked, v->by_severity[SEV_ERROR],
 		v->by_severity[SEV_WARN], v->by_severity[SEV_NOTE]);

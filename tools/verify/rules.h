@@ -20,6 +20,12 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "other fields than the standard does. The rest of the rules pass the packet over, as a receiver would.") \
 	X(CUT, "cut", NOTE, "", "the capture does not have all of the packet: its ICRC cannot be checked", \
 	  "Taken with a snap length shorter than the packet. Headers that are there are judged; ICRC and pad bytes are not.") \
+	X(IP_FRAGMENT, "ip-fragment", ERROR, "IBTA A17.3.1", "IP fragment of a RoCEv2 packet", \
+	  "Senders set the don't-fragment bit, and RNICs drop fragments. The first fragment is judged like a packet that the capture cut; " \
+	  "the others are only counted. Software (Linux's Soft-RoCE, rocemu) takes what the kernel puts together.") \
+	X(IP_OPTIONS, "ip-options", WARN, "IBTA A17.3.1", "IPv4 options or IPv6 extension headers before UDP", \
+	  "RoCEv2's headers are Ethernet, IP without options, UDP. Routers insert such headers (segment routing, in-band telemetry); RNICs do not " \
+	  "look for RoCEv2 behind them. The ICRC is checked as the sender computed it: without them, for the last destination of a routing header.") \
 	X(UNSEGMENTED, "unsegmented", NOTE, "", "longer than any path MTU: captured before the sender's interface segmented it", \
 	  "tcpdump on a sender's or receiver's own interface sees bursts (UDP_SEGMENT, GRO) as one frame. They are taken apart by their " \
 	  "packets' ICRCs; this one was cut by the snap length, or no part of it has a right ICRC. Capture whole frames (tcpdump -s 0), " \

@@ -179,10 +179,18 @@ static void check_packet(struct verify *v, struct flow *f, const struct pkt *p)
 static void take(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
 {
 	struct verify *v = arg;
-	struct pkt p = {.number = packet_number(rec->number, segment), .icrc_wrong = icrc_wrong};
+	struct pkt p = {
+		.rec = rec,
+		.number = packet_number(rec->number, segment),
+		.icrc_wrong = icrc_wrong,
+	};
 	struct flow *f = NULL;
 	bool good;
 
+	if (rec->fragment_at != 0) {
+		form_check_fragment(v, &p);
+		return;
+	}
 	if (view_again(v, rec)) {
 		v->seen_elsewhere++;
 		return;
@@ -259,7 +267,8 @@ static void look_at(void *arg, const struct capture_rec *rec, unsigned segment, 
 {
 	(void)segment;
 	(void)icrc_wrong;
-	view_note(arg, rec);
+	if (rec->fragment_at == 0)
+		view_note(arg, rec);
 }
 
 /* Are the packets of a file that can be read twice there several times each? */
