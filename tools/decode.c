@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "tool.h"
 #include "wire/burst.h"
+#include "wire/cut.h"
 #include "wire/print.h"
 
 struct decode {
@@ -19,8 +20,10 @@ struct decode {
 	uint64_t packets, malformed, bad_icrc, cut, fragments;
 };
 
-/** The text for a packet. */
-struct verdict {
+/** A packet, and what is wrong with it. */
+struct judged {
+	struct rocemu_packet pkt;
+	uint32_t hdrs;	       /* ROCEMU_HDR_* that are there */
 	enum rocemu_drop form; /* ROCEMU_DROP_NONE: decoded */
 	bool cut;	       /* the capture does not have all of it */
 	bool icrc_ok;	       /* meaningless when cut or malformed */
@@ -48,51 +51,69 @@ const struct cli decode_cli = {
 	.operand = CLI_FILE,
 };
 
-static struct verdict check(const struct capture_rec *rec, bool icrc_wrong,
-			    struct rocemu_packet *pkt)
+static void judge(struct judged *j, const struct capture_rec *rec, bool icrc_wrong)
 {
+	memset(j, 0, sizeof(*j));
+	j->cut = rec->wire_len > rec->len || rec->fragment_at != 0;
+	j->icrc_ok = !icrc_wrong;
+	j->form = ROCEMU_DROP_SHORT;
 	if (rec->fragment_at != 0)
-		return (struct verdict){.form = ROCEMU_DROP_SHORT, .cut = true};
-	return (struct verdict){
-		.form = rocemu_packet_decode(pkt, rec->data, rec->len),
-		.cut = rec->wire_len > rec->len,
-		.icrc_ok = !icrc_wrong,
-	};
+		return;
+	j->form = cut_decode(&j->pkt, &j->hdrs, rec);
+	if (j->form == ROCEMU_DROP_LENGTH && rec->hides)
+		j->form = ROCEMU_DROP_NONE;
 }
 
-static const char *verdict_text(const struct capture_rec *rec, const struct verdict *v)
+static const char *verdict_text(const struct capture_rec *rec, const struct judged *j)
 {
 	if (rec->fragment)
 		return "IP fragment";
-	if (v->cut)
+	if (j->cut && (j->form == ROCEMU_DROP_NONE || !cut_has_bth(rec)))
 		return "cut short by the capture";
-	if (v->form != ROCEMU_DROP_NONE)
-		return rocemu_drop_text(v->form);
-	return v->icrc_ok ? "ICRC ok" : "ICRC WRONG";
+	if (j->form != ROCEMU_DROP_NONE)
+		return rocemu_drop_text(j->form);
+	return j->icrc_ok ? "ICRC ok" : "ICRC WRONG";
 }
 
-static bool verdict_bad(const struct verdict *v)
+static bool is_malformed(const struct capture_rec *rec, const struct judged *j)
 {
-	return !v->cut && (v->form != ROCEMU_DROP_NONE || !v->icrc_ok);
+	return j->form != ROCEMU_DROP_NONE && cut_has_bth(rec) && rec->fragment_at == 0;
 }
 
-static void describe(char *text, size_t len, const struct capture_rec *rec, const struct verdict *v,
-		     const struct rocemu_packet *pkt)
+static bool is_bad(const struct capture_rec *rec, const struct judged *j)
 {
-	if (rec->fragment_at != 0)
+	return rec->fragment || is_malformed(rec, j) || (!j->cut && !j->icrc_ok);
+}
+
+static void describe(char *text, size_t len, const struct capture_rec *rec, const struct judged *j)
+{
+	const struct rocemu_packet *pkt = &j->pkt;
+	uint32_t missing = rocemu_opcode_hdrs(pkt->h.opcode) & ~j->hdrs;
+	char names[64];
+	size_t n;
+
+	if (rec->fragment_at != 0) {
 		snprintf(text, len, "%zu bytes, from byte %u of UDP's on", rec->len,
 			 rec->fragment_at);
-	else if (v->form == ROCEMU_DROP_NONE && !v->cut)
-		print_packet(text, len, pkt);
-	else if (rec->len >= ROCEMU_BTH_LEN)
+	} else if (!cut_has_bth(rec)) {
+		snprintf(text, len, "%zu bytes", rec->len);
+	} else if (j->form != ROCEMU_DROP_NONE) {
 		snprintf(text, len, "%s qpn 0x%x psn %u", rocemu_opcode_name(pkt->h.opcode),
 			 pkt->h.dqpn, pkt->h.psn);
-	else
-		snprintf(text, len, "%zu bytes", rec->len);
+	} else if (!j->cut) {
+		print_packet(text, len, pkt);
+	} else {
+		n = print_packet_cut(text, len, pkt, j->hdrs, !rec->hides);
+		cut_names(names, sizeof(names), missing);
+		if (missing != 0)
+			n += (size_t)snprintf(text + n, len - n, " (%s cut)", names);
+		if (rec->hides)
+			snprintf(text + n, len - n, " (perhaps several packets)");
+	}
 }
 
 static void print_line(const struct decode *d, const struct capture_rec *rec, unsigned segment,
-		       const struct verdict *v, const char *text)
+		       const struct judged *j, const char *text)
 {
 	char number[32];
 	uint64_t t = rec->ts_ns - d->t0_ns;
@@ -105,15 +126,15 @@ static void print_line(const struct decode *d, const struct capture_rec *rec, un
 		snprintf(number, sizeof(number), "%" PRIu64, rec->number);
 	printf("%5s %3" PRIu64 ".%09" PRIu64 " %s %s  ", number, t / NS_PER_S, t % NS_PER_S, flow,
 	       text);
-	if (verdict_bad(v) || rec->fragment)
-		out_bad(stdout, verdict_text(rec, v));
+	if (is_bad(rec, j))
+		out_bad(stdout, verdict_text(rec, j));
 	else
-		fputs(verdict_text(rec, v), stdout);
+		fputs(verdict_text(rec, j), stdout);
 	putchar('\n');
 }
 
-static void print_json(const struct capture_rec *rec, unsigned segment, const struct verdict *v,
-		       const struct rocemu_packet *pkt, const char *text)
+static void print_json(const struct capture_rec *rec, unsigned segment, const struct judged *j,
+		       const char *text)
 {
 	char src[64], dst[64];
 
@@ -126,22 +147,21 @@ static void print_json(const struct capture_rec *rec, unsigned segment, const st
 		printf(", \"segment\": %u", segment);
 	if (rec->fragment)
 		printf(", \"fragment_at\": %u", rec->fragment_at);
-	if (rec->fragment_at == 0 && rec->len >= ROCEMU_BTH_LEN)
+	if (rec->fragment_at == 0 && cut_has_bth(rec))
 		printf(", \"opcode\": \"%s\", \"qpn\": %u, \"psn\": %u",
-		       rocemu_opcode_name(pkt->h.opcode), pkt->h.dqpn, pkt->h.psn);
-	if (v->form == ROCEMU_DROP_NONE)
-		printf(", \"payload_len\": %u, \"icrc\": %s", pkt->payload_len,
-		       v->cut	    ? "null"
-		       : v->icrc_ok ? "true"
-				    : "false");
+		       rocemu_opcode_name(j->pkt.h.opcode), j->pkt.h.dqpn, j->pkt.h.psn);
+	if (j->form == ROCEMU_DROP_NONE && !rec->hides)
+		printf(", \"payload_len\": %u", j->pkt.payload_len);
+	if (j->form == ROCEMU_DROP_NONE)
+		printf(", \"icrc\": %s", j->cut ? "null" : j->icrc_ok ? "true" : "false");
 	printf(", \"text\": ");
 	out_json_string(stdout, text);
 	printf(", \"verdict\": ");
-	out_json_string(stdout, verdict_text(rec, v));
+	out_json_string(stdout, verdict_text(rec, j));
 	puts("}");
 }
 
-static void count(struct decode *d, const struct capture_rec *rec, const struct verdict *v)
+static void count(struct decode *d, const struct capture_rec *rec, const struct judged *j)
 {
 	if (d->packets + d->fragments == 0)
 		d->t0_ns = rec->ts_ns;
@@ -149,26 +169,26 @@ static void count(struct decode *d, const struct capture_rec *rec, const struct 
 	if (rec->fragment_at != 0)
 		return;
 	d->packets++;
-	d->cut += v->cut && !rec->fragment;
-	d->malformed += !v->cut && v->form != ROCEMU_DROP_NONE;
-	d->bad_icrc += !v->cut && v->form == ROCEMU_DROP_NONE && !v->icrc_ok;
+	d->cut += j->cut && !rec->fragment;
+	d->malformed += is_malformed(rec, j);
+	d->bad_icrc += !j->cut && j->form == ROCEMU_DROP_NONE && !j->icrc_ok;
 }
 
 static void take(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
 {
 	struct decode *d = arg;
 	char text[PRINT_PACKET_MAX];
-	struct rocemu_packet pkt;
-	struct verdict v = check(rec, icrc_wrong, &pkt);
+	struct judged j;
 
-	count(d, rec, &v);
+	judge(&j, rec, icrc_wrong);
+	count(d, rec, &j);
 	if (d->limit && d->packets > d->limit)
 		return;
-	describe(text, sizeof(text), rec, &v, &pkt);
+	describe(text, sizeof(text), rec, &j);
 	if (d->json)
-		print_json(rec, segment, &v, &pkt, text);
+		print_json(rec, segment, &j, text);
 	else
-		print_line(d, rec, segment, &v, text);
+		print_line(d, rec, segment, &j, text);
 }
 
 static int decode_file(struct decode *d, const char *self, const char *path)

@@ -2,6 +2,7 @@
 #include "wire/burst.h"
 
 #include "base/util.h"
+#include "wire/cut.h"
 #include "wire/segment.h"
 
 static bool icrc_fits(const struct capture_rec *rec)
@@ -20,7 +21,8 @@ void burst_each(const struct capture_rec *rec, burst_fn *fn, void *arg)
 	unsigned k = 0;
 
 	if (!size) {
-		fn(arg, rec, 0, wrong);
+		one.hides = cut_may_be_burst(rec);
+		fn(arg, &one, 0, wrong);
 		return;
 	}
 	for (size_t at = 0; at < rec->len; at += size, k++) {

@@ -40,6 +40,7 @@ struct capture_reader {
 	pcap_t *live;	       /* owned; NULL: a file */
 	uint32_t live_link;
 	uint64_t frames, limit;
+	struct capture_passed passed;
 	struct encap_ports ports;
 	struct datagram datagrams[DATAGRAMS]; /* by hash: a new one replaces the place's */
 	unsigned after_stop;		      /* frames */
@@ -291,8 +292,15 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 		if (b.kind != BLOCK_FRAME)
 			continue;
 		r->frames++;
-		if (encap_find(&r->ports, b.link, b.data, b.caplen, &found) == ENCAP_NOTHING)
+		switch (encap_find(&r->ports, b.link, b.data, b.caplen, &found)) {
+		case ENCAP_SHORT:
+			r->passed.cut += b.caplen < b.len;
 			continue;
+		case ENCAP_NOTHING:
+			continue;
+		default:
+			break;
+		}
 		if (found.fragment && !fragment_ours(r, &found, b.ts_ns, &early))
 			continue;
 		*rec = (struct capture_rec){
@@ -303,6 +311,7 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 			.fragment = found.fragment,
 			.fragment_at = found.fragment_at,
 			.early = early,
+			.offloaded = found.offloaded,
 			.data = found.data,
 			.len = found.len,
 			.wire_len = found.wire_len,
@@ -320,6 +329,11 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 uint64_t capture_reader_frames(const struct capture_reader *r)
 {
 	return r->frames;
+}
+
+struct capture_passed capture_reader_passed(const struct capture_reader *r)
+{
+	return r->passed;
 }
 
 uint64_t capture_reader_dropped(struct capture_reader *r)

@@ -61,6 +61,8 @@ struct capture_rec {
 	bool fragment;
 	uint32_t fragment_at; /* its place in UDP's bytes */
 	unsigned early; /* of the first: later ones that came before it, and were passed over */
+	bool offloaded; /* as udp_packet's */
+	bool hides;	/* set by burst_each(): others may be behind it in its frame */
 	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
 	size_t len;	     /* bytes at data */
 	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */
@@ -103,6 +105,13 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec);
 
 /** Frames read so far, RoCEv2 or not. */
 uint64_t capture_reader_frames(const struct capture_reader *r);
+
+/** Frames that may be RoCEv2 and were not read. */
+struct capture_passed {
+	uint64_t cut; /* the capture has not all of the headers down to UDP's */
+};
+
+struct capture_passed capture_reader_passed(const struct capture_reader *r);
 
 /** Frames that a live capture dropped for lack of room. */
 uint64_t capture_reader_dropped(struct capture_reader *r);

@@ -36,7 +36,15 @@ enum { GRE_CHECKSUM = 0x8000, GRE_ROUTING = 0x4000, GRE_KEY = 0x2000, GRE_SEQUEN
 /* clang-format on */
 
 /* What comes next in a frame. */
-enum next { NEXT_NOTHING, NEXT_ETHERNET, NEXT_TYPE, NEXT_IP, NEXT_FOUND, NEXT_FRAGMENT };
+enum next {
+	NEXT_NOTHING,
+	NEXT_ETHERNET,
+	NEXT_TYPE,
+	NEXT_IP,
+	NEXT_FOUND,
+	NEXT_FRAGMENT,
+	NEXT_SHORT
+};
 
 struct walk {
 	const struct encap_ports *ports;
@@ -46,11 +54,11 @@ struct walk {
 	struct encap_found *found;
 };
 
-/* Go on n bytes further. @return next, or nothing: they are not there. */
+/* Go on n bytes further. @return next, or that they are not there. */
 static enum next skip(struct walk *w, size_t n, enum next next)
 {
 	if (n > w->len)
-		return NEXT_NOTHING;
+		return NEXT_SHORT;
 	w->p += n;
 	w->len -= n;
 	return next;
@@ -59,7 +67,7 @@ static enum next skip(struct walk *w, size_t n, enum next next)
 static enum next take_ethernet(struct walk *w)
 {
 	if (w->len < ETHER_LEN)
-		return NEXT_NOTHING;
+		return NEXT_SHORT;
 	w->found->dmac = w->p;
 	w->type = get_be16(w->p + ETHER_TYPE);
 	return skip(w, ETHER_LEN, NEXT_TYPE);
@@ -77,7 +85,7 @@ static enum next take_mpls(struct walk *w)
 	w->found->dmac = NULL;
 	while (!bottom) {
 		if (w->len < MPLS_LEN + 1)
-			return NEXT_NOTHING;
+			return NEXT_SHORT;
 		bottom = (w->p[2] & 1) != 0;
 		skip(w, MPLS_LEN, NEXT_NOTHING);
 	}
@@ -102,7 +110,7 @@ static enum next take_type(struct walk *w)
 	case TYPE_QINQ:
 	case TYPE_OLD_QINQ:
 		if (w->len < TAG_LEN)
-			return NEXT_NOTHING;
+			return NEXT_SHORT;
 		w->type = get_be16(w->p + 2);
 		return skip(w, TAG_LEN, NEXT_TYPE);
 	case TYPE_MPLS:
@@ -120,7 +128,7 @@ static enum next take_erspan3(struct walk *w)
 	bool more, ip;
 
 	if (w->len < ERSPAN3_LEN)
-		return NEXT_NOTHING;
+		return NEXT_SHORT;
 	more = (w->p[11] & 1) != 0;
 	ip = (w->p[10] >> 2 & 0x1f) == 2; /* the frame type: Ethernet or IP */
 	return skip(w, ERSPAN3_LEN + (more ? ERSPAN3_MORE : 0), ip ? NEXT_IP : NEXT_ETHERNET);
@@ -132,7 +140,7 @@ static enum next take_gre(struct walk *w)
 	size_t n = GRE_LEN;
 
 	if (w->len < GRE_LEN)
-		return NEXT_NOTHING;
+		return NEXT_SHORT;
 	flags = get_be16(w->p);
 	w->type = get_be16(w->p + 2);
 	if ((flags & (GRE_VERSION | GRE_ROUTING)) != 0)
@@ -142,8 +150,8 @@ static enum next take_gre(struct walk *w)
 	w->found->encap =
 		w->type == TYPE_ERSPAN2 || w->type == TYPE_ERSPAN3 ? ENCAP_ERSPAN : ENCAP_GRE;
 	w->found->dmac = NULL;
-	if (skip(w, n, NEXT_TYPE) == NEXT_NOTHING)
-		return NEXT_NOTHING;
+	if (skip(w, n, NEXT_TYPE) == NEXT_SHORT)
+		return NEXT_SHORT;
 	if (w->type == TYPE_ERSPAN2) /* type I has no header, and no sequence numbers */
 		return skip(w, flags & GRE_SEQUENCE ? ERSPAN2_LEN : 0, NEXT_ETHERNET);
 	if (w->type == TYPE_ERSPAN3)
@@ -162,12 +170,12 @@ static enum next take_udp(struct walk *w, const struct udp_packet *udp)
 	case PORT_VXLAN:
 	case PORT_VXLAN_LINUX:
 		if (w->len < VXLAN_LEN || (p[0] & VXLAN_HAS_VNI) == 0)
-			return NEXT_NOTHING;
+			return w->len < VXLAN_LEN ? NEXT_SHORT : NEXT_NOTHING;
 		w->found->encap = ENCAP_VXLAN;
 		return skip(w, VXLAN_LEN, NEXT_ETHERNET);
 	case PORT_GENEVE:
 		if (w->len < GENEVE_LEN || (p[0] & 0xc0) != 0)
-			return NEXT_NOTHING;
+			return w->len < GENEVE_LEN ? NEXT_SHORT : NEXT_NOTHING;
 		w->found->encap = ENCAP_GENEVE;
 		w->found->dmac = NULL;
 		w->type = get_be16(p + 2);
@@ -221,9 +229,10 @@ static enum next take_ip(struct walk *w)
 	struct encap_found *found = w->found;
 	struct udp_packet udp;
 	struct ip_packet ip;
+	enum ip_verdict v = ip_read(&ip, w->p, w->len);
 
-	if (ip_read(&ip, w->p, w->len) != IPHDR_OK)
-		return NEXT_NOTHING;
+	if (v != IPHDR_OK)
+		return v == IPHDR_SHORT ? NEXT_SHORT : NEXT_NOTHING;
 	if (ip.offset != 0) {
 		note_ip(w, &ip);
 		found->data = ip.payload;
@@ -234,12 +243,13 @@ static enum next take_ip(struct walk *w)
 	if (ip.proto != IP_PROTO_UDP)
 		return take_outer_ip(w, &ip);
 	if (udp_read(&udp, &ip) != IPHDR_OK)
-		return NEXT_NOTHING;
+		return NEXT_SHORT;
 	if (!port_wanted(w->ports, udp.dport))
 		return take_udp(w, &udp);
 	note_ip(w, &ip);
 	found->ip.sport = udp.sport;
 	found->ip.dport = udp.dport;
+	found->offloaded = udp.offloaded;
 	found->data = udp.payload;
 	found->len = udp.len;
 	found->wire_len = udp.wire_len;
@@ -259,12 +269,12 @@ static enum next take_link(struct walk *w, uint32_t link)
 		return skip(w, NULL_LEN, NEXT_IP);
 	case LINK_SLL2:
 		if (w->len < SLL2_LEN)
-			return NEXT_NOTHING;
+			return NEXT_SHORT;
 		w->type = get_be16(w->p + SLL2_PROTO);
 		return skip(w, SLL2_LEN, NEXT_TYPE);
 	case LINK_SLL:
 		if (w->len < SLL_PROTO + 2)
-			return NEXT_NOTHING;
+			return NEXT_SHORT;
 		w->type = get_be16(w->p + SLL_PROTO);
 		return skip(w, SLL_PROTO + 2, NEXT_TYPE);
 	case LINK_ETHERNET:
@@ -294,9 +304,16 @@ bool encap_link_known(uint32_t link)
 
 static enum encap_verdict verdict(enum next next)
 {
-	return next == NEXT_FOUND      ? ENCAP_FOUND
-	       : next == NEXT_FRAGMENT ? ENCAP_FRAGMENT
-				       : ENCAP_NOTHING;
+	switch (next) {
+	case NEXT_FOUND:
+		return ENCAP_FOUND;
+	case NEXT_FRAGMENT:
+		return ENCAP_FRAGMENT;
+	case NEXT_SHORT:
+		return ENCAP_SHORT;
+	default:
+		return ENCAP_NOTHING;
+	}
 }
 
 enum encap_verdict encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame,

@@ -40,6 +40,7 @@ enum encap_verdict {
 	ENCAP_NOTHING = 0, /* no RoCEv2 packet */
 	ENCAP_FOUND,	   /* a packet, or the first fragment of one */
 	ENCAP_FRAGMENT,	   /* a later fragment of UDP; its port is in the first */
+	ENCAP_SHORT,	   /* it ends within the headers that it should have */
 };
 
 /** A packet that was found; pointers are borrowed from the frame. */
@@ -49,6 +50,7 @@ struct encap_found {
 	bool fragment;
 	uint32_t fragment_id; /* the same in all fragments of a packet between two addresses */
 	uint32_t fragment_at; /* a fragment's place in UDP's bytes */
+	bool offloaded;	      /* as udp_packet's */
 	const uint8_t *data;  /* from the BTH on; of a later fragment all that it has */
 	size_t len, wire_len; /* of the packet; of a later fragment its own */
 	const uint8_t *dmac;  /* of the Ethernet header directly around it, or NULL */

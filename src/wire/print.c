@@ -111,16 +111,30 @@ static bool is_gsi(const struct rocemu_hdrs *h)
 	       h->dqpn == ROCEMU_GSI_QPN && h->deth.qkey == ROCEMU_GSI_QKEY;
 }
 
-size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p)
+static struct text print_headers(char *buf, size_t size, const struct rocemu_packet *p,
+				 uint32_t hdrs, bool len_known)
 {
 	struct text t = text_start(buf, size);
-	size_t room;
 
 	add_opcode(&t, p->h.opcode);
 	add_bth(&t, &p->h);
-	add_ext(&t, &p->h, rocemu_opcode_hdrs(p->h.opcode));
-	if ((rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_PAYLOAD) != 0)
+	add_ext(&t, &p->h, hdrs);
+	if (len_known && (rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_PAYLOAD) != 0)
 		text_add(&t, " len %" PRIu32, p->payload_len);
+	return t;
+}
+
+size_t print_packet_cut(char *buf, size_t size, const struct rocemu_packet *p, uint32_t hdrs,
+			bool len_known)
+{
+	return print_headers(buf, size, p, hdrs, len_known).len;
+}
+
+size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p)
+{
+	struct text t = print_headers(buf, size, p, rocemu_opcode_hdrs(p->h.opcode), true);
+	size_t room;
+
 	if (is_gsi(&p->h)) {
 		text_add(&t, " ");
 		room = t.len < size ? size - t.len : 0;

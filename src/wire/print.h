@@ -24,6 +24,13 @@ enum {
 size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p);
 
 /**
+ * As print_packet(), of a packet that a capture has cut: hdrs are the ROCEMU_HDR_* that are there,
+ * and there is no payload to print. len_known: payload_len is the packet's.
+ */
+size_t print_packet_cut(char *buf, size_t size, const struct rocemu_packet *p, uint32_t hdrs,
+			bool len_known);
+
+/**
  * "CM RTU local-comm-id 0xdbe82725 remote-comm-id 0xcbad23d8": the MAD in data[0..len). Any bytes
  * are safe; of a MAD of another class the header is printed, and the error, if any.
  */
