@@ -67,7 +67,7 @@ SLOW = {
     'shortage/shortage-agent', 'shortage/shortage-cm', 'shortage/shortage-rsocket',
     'shortage/shortage-verbs', 'sim/crowd', 'sim/errors-sim', 'sim/goodput', 'sim/large',
     'base/base-words', 'sim/masks', 'sim/random', 'sim/silent', 'sim/turns', 'sim/stores', 'sim/world', 'verbs/errors-verbs',
-    'verbs/verbs-limits', 'verbs/verbs-port', 'verbs/verbs-wait', 'verify/browser',
+    'verbs/verbs-limits', 'verbs/verbs-port', 'verbs/verbs-wait', 'verify/browser', 'verify/cuts',
     'verify/disorder', 'verify/live', 'verify/mutate', 'verify/outputs', 'verify/points',
     'verify/samples', 'verify/volume',
 }

@@ -59,6 +59,13 @@ class Frame:
             body[4] = 0xff
         return struct.pack('<I', zlib.crc32(b'\xff' * 8 + ip + udp + body))
 
+    def pseudo_sum(self):
+        """The checksum field of UDP before an interface computes the rest: a host's own captures show it."""
+        data = (self.ip[8:40] if self.v6 else self.ip[12:20]) + b'\0\x11' + struct.pack('>H', UDP_LEN + len(self.body) + ICRC_LEN)
+        total = sum(struct.unpack(f'>{len(data) // 2}H', data))
+        total = (total & 0xffff) + (total >> 16)
+        return struct.pack('>H', (total & 0xffff) + (total >> 16))
+
     def encode(self):
         udp_len = UDP_LEN + len(self.body) + ICRC_LEN
         self.udp[4:6] = struct.pack('>H', udp_len)

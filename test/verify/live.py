@@ -6,7 +6,9 @@ usage: live.py ROCEMU AGENT
 
 Captured at once: at the sender and at the receiver, whose interfaces see bursts as one frame; at the bridge's port; at
 all interfaces of the bridge's host; `tcpdump -w - | rocemu verify -`; `rocemu verify -i`. And both hosts' captures
-merged. Then a host talks to itself: the identifications of its packets count, and their ICRCs are right. Exit code 77 (skipped) without root, tcpdump, perftest or rping.
+merged. Then a host talks to itself: the identifications of its packets count, and their ICRCs are right. Of what was
+captured at each point the beginnings of the frames show nothing that the whole frames do not. Exit code 77 (skipped) without
+root, tcpdump, perftest or rping.
 """
 import json
 import os
@@ -18,6 +20,9 @@ import sys
 import tempfile
 import time
 
+import cuts
+
+SNAP_LENS = (54, 58, 64, 76, 96, 128)
 SKIP = 77
 GUARD_S = 90
 MAX_SEGMENTS = 128  # of a burst: others than rocemu's connected sockets have smaller identifications
@@ -167,6 +172,18 @@ def captured(lab):
     return reports, complete
 
 
+def cut_short(lab, name):
+    """What is found in the beginnings of a capture's frames, and should not be."""
+    capture = cuts.read(lab.path(name))
+    paths = {lab.path(f'{name}-{n}'): n for n in SNAP_LENS}
+    for path, n in paths.items():
+        capture.write(path, n)
+    reports = cuts.verify(lab.rocemu, [lab.path(name), *paths])
+    found = [f'{name} cut at {n}: {p}' for path, n in paths.items() for p in cuts.judge(reports[path], reports[lab.path(name)])]
+    print(f'{name}, cut: {[reports[path]["counts"] for path in paths if not isinstance(reports[path], str)]}')
+    return found
+
+
 def judge(reports, complete):
     problems = []
     for name, report in reports.items():
@@ -212,6 +229,8 @@ def main():
         lab = Lab(*map(os.path.abspath, sys.argv[1:3]), directory)
         try:
             problems = judge(*captured(lab)) + own_address(lab)
+            for name in ('sender', 'receiver', 'switch', 'own'):
+                problems += cut_short(lab, f'{name}.pcap')
         finally:
             lab.close()
     print('\n'.join(problems) or 'the same at every point')

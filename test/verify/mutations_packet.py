@@ -4,7 +4,7 @@ import struct
 
 import capfile
 from mutation import (
-    ACK, ATOMIC_ACK, BTH, FETCH_ADD, READ, RESP_ONLY, SEND_ONLY, UD_SEND, WRITE_FIRST, after, mutation, those)
+    ACK, ATOMIC_ACK, BTH, FETCH_ADD, READ, RESP_ONLY, SEND_ONLY, UD_SEND, WRITE_FIRST, after, mutation, offloaded, those)
 
 
 # ---- a packet by itself ----
@@ -212,6 +212,12 @@ def from_the_multicast_qp(frames):
 @mutation('ud-psn', 'ud_send', 'mckey')
 def datagram_missing(frames):
     frames.remove(datagrams(frames)[1])
+
+
+@mutation('ud-psn', 'ud_send')
+def datagram_missing_before_a_cut_burst(frames):
+    frames.remove(datagrams(frames)[1])
+    offloaded(datagrams(frames)[1], 96)
 
 
 @mutation('ud-psn', 'ud_send')

@@ -5,7 +5,7 @@ import struct
 from mutation import (
     ACK, ATOMIC_ACK, BTH, CNP, FETCH_ADD, READ, RESP_FIRST, RESP_LAST, RESP_MIDDLE, RESP_ONLY, RETH,
     SEND_FIRST, SEND_LAST, SEND_MIDDLE, SEND_ONLY, WRITE_FIRST, WRITE_LAST, WRITE_MIDDLE, after, mutation,
-    those)
+    offloaded, those)
 
 
 # ---- messages ----
@@ -310,6 +310,12 @@ def only_response_longer(frames):
 @mutation('read-response-gap', 'rc_read', 'rc_read_pipelined')
 def response_missing(frames):
     frames.remove(those(frames, RESP_MIDDLE)[0])
+
+
+@mutation('read-response-gap', 'rc_read', 'ipv6_rc_read')
+def response_missing_before_a_cut_burst(frames):
+    frames.remove(those(frames, RESP_MIDDLE)[-1])
+    offloaded(those(frames, RESP_LAST)[-1], 96)
 
 
 def read_repeated(frames, skip):

@@ -16,6 +16,7 @@ import tempfile
 import xml.etree.ElementTree
 
 import capfile
+import mutation
 import points
 
 BOMB = 1 << 28
@@ -85,6 +86,18 @@ def text_and_json(check):
         check.that(f['title'] == report['rules'][f['id']]['title'], f)
     for rule in report['rules'].values():
         check.that(all(rule[key] for key in ('explanation', 'causes', 'remedy')), rule)
+
+
+def long_run(check):
+    """PSNs are compared on a circle: more than half of it, and each gap is found, also of packets that were cut."""
+    first = frames_of(check, 'rc_many_sends')[0]
+    for kind in ('whole', 'one cut', 'cut'):
+        found = [first.copy(time_ns=first.time_ns + n * 1000, psn=first.psn + n * 60000) for n in range(200)]
+        for f in found[:{'whole': 0, 'one cut': 1, 'cut': len(found)}[kind]]:
+            mutation.offloaded(f, 60)
+        capfile.write(check.path('long.pcap'), found)
+        report = json.loads(check.code(0, '--json', check.path('long.pcap')).stdout)
+        check.that(report['counts'].get('psn-gap') == len(found) - 1, 'long run,', kind, report['counts'])
 
 
 def junit(check):
@@ -199,7 +212,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='rocemu-outputs-') as directory:
         check = Check(rocemu, golden, directory)
         make_captures(check)
-        for part in (exit_codes, text_and_json, junit, differences, annotations, fed, bomb):
+        for part in (exit_codes, text_and_json, long_run, junit, differences, annotations, fed, bomb):
             part(check)
     print('\n'.join(check.problems) or 'all outputs are as they should be')
     return 1 if check.problems else 0

@@ -14,7 +14,7 @@
 	  "a sender that computes the ICRC over other fields or in the other byte order; a capturing host that damages frames.", \
 	  "If all packets of one sender are wrong, look at its ICRC. If single ones are, look at the links' error counters and capture at " \
 	  "the next hop.", "receiver: rx_icrc_encapsulated") \
-	X(CUT, "A snap length (tcpdump -s) or a mirror port that truncates.", "Capture whole frames: tcpdump -s 0.", "") \
+	X(CUT, "A snap length (tcpdump -s) or a mirror port that truncates.", "Capture whole frames: tcpdump -s 0; for the headers 128 bytes are enough.", "") \
 	X(IP_FRAGMENT, "A sender without the don't-fragment bit, and a path MTU that does not fit the interface or the way; a packet generator.", \
 	  "Lower path_mtu in both QPs, or raise the MTU of the interfaces and of the network: path_mtu and 64 bytes or more for the headers.", \
 	  "receiver: none, RNICs drop fragments silently") \

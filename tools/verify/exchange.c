@@ -92,6 +92,12 @@ struct msg_ctx {
 
 #define TURN_FOUND(t, rule, ...) FOUND((t)->v, NULL, rule, (t)->p, __VA_ARGS__)
 
+/* Messages between the two were cut: possibly of this exchange. */
+static bool mads_cut(const struct verify *v, const struct cm_exchange *e)
+{
+	return veil_between(v, veil_pair(v, &e->active, &e->passive), BETWEEN_MAD_CUT);
+}
+
 /* The message whose TID this one repeats; 0: none, or one of which there may be several (LAP). */
 static uint16_t answered_by(const struct rocemu_cm_msg *m)
 {
@@ -215,9 +221,9 @@ static void check_order(const struct msg_ctx *t)
 		enum cm_side side = needs[i].side == CM_OTHER ? !t->side : needs[i].side;
 
 		if (needs[i].attr == attr && seen_of(t->e, side, needs[i].before)->count == 0)
-			TURN_FOUND(t, CM_MISSING, "%s without %s, communication ID 0x%x",
-				   rocemu_cm_name(attr), rocemu_cm_name(needs[i].before),
-				   t->e->active_id);
+			FOUND_UNLESS(mads_cut(t->v, t->e), t->v, NULL, CM_MISSING, t->p,
+				     "%s without %s, communication ID 0x%x", rocemu_cm_name(attr),
+				     rocemu_cm_name(needs[i].before), t->e->active_id);
 	}
 }
 
@@ -465,8 +471,10 @@ void exchange_input(struct verify *v, const struct pkt *p)
 	struct msg_ctx t = {.v = v, .p = p, .m = &m, .side = CM_ACTIVE};
 	enum rocemu_mad_verdict verdict;
 
-	if (p->cut)
+	if (p->cut) {
+		veil_note(v, &p->rec->ip, BETWEEN_MAD_CUT);
 		return;
+	}
 	verdict = rocemu_cm_decode(&m, p->p.payload, p->p.payload_len);
 	if (verdict == ROCEMU_MAD_LENGTH || verdict == ROCEMU_MAD_FIELD)
 		FOUND(v, NULL, CM_FORM, p, "%u bytes: %s", p->p.payload_len,
@@ -520,8 +528,8 @@ static void finish_one(struct verify *v, struct cm_exchange *e)
 						     : answered(e, side, ROCEMU_CM_SIDR_REP);
 
 		if (s->count != 0 && !done)
-			found_at(v, NULL, RULE_CM_UNANSWERED, s->number, s->first_ns,
-				 "%s, %u times", rocemu_cm_name(attr), s->count);
+			found_unless(v, NULL, mads_cut(v, e), RULE_CM_UNANSWERED, s->number,
+				     s->first_ns, "%s, %u times", rocemu_cm_name(attr), s->count);
 	}
 }
 

@@ -37,6 +37,7 @@ static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
 	h->src = *src;
 	h->dst = *dst;
 	h->svc = svc;
+	h->pair = veil_pair(v, src, dst);
 	h->hash_next = v->hosts_hash[hash % HASH_SIZE];
 	v->hosts_hash[hash % HASH_SIZE] = h;
 	h->reverse = hosts_find(v, dst, src, svc, hosts_digest(v, dst, src, svc));
@@ -211,6 +212,12 @@ void flow_pair(struct verify *v, struct flow *a, struct flow *b)
 		disorder(v, a);
 }
 
+/* Of responses that a READ has PSNs for, the least that they can be. */
+static uint32_t least_responses(const struct pending *a)
+{
+	return a->total != 0 ? a->total : a->whole ? read_responses(a->len, 256) : 1;
+}
+
 static bool answers(const struct flow *q, const struct pkt *p)
 {
 	uint32_t psn = p->p.h.psn;
@@ -220,12 +227,14 @@ static bool answers(const struct flow *q, const struct pkt *p)
 		return false;
 	for (uint32_t i = q->rq.pending_n; (p->ops & kind) != 0 && i-- > 0;) {
 		const struct pending *a = &q->rq.pending[i];
-		uint32_t n = a->total != 0 ? a->total : read_responses(a->len, 256);
 
 		if (rocemu_psn_diff(psn, a->psn) >= 0 &&
-		    rocemu_psn_diff(psn, psn_add(a->psn, n)) < 0)
+		    rocemu_psn_diff(psn, psn_add(a->psn, least_responses(a))) < 0)
 			return true;
 	}
+	if (q->rq.veiled && rocemu_psn_diff(psn, q->rq.first) >= 0 &&
+	    rocemu_psn_diff(psn, q->rq.hidden) < 0)
+		return true;
 	return (p->ops & kind) == 0 && sent_find(&q->rq, psn) != NULL;
 }
 
@@ -270,6 +279,8 @@ void flow_restart(struct flow *f)
 		.sent_mask = rq->sent_mask,
 		.pending = rq->pending,
 		.pending_room = rq->pending_room,
+		.veiled = rq->veiled,
+		.mads_cut = rq->mads_cut,
 		.packets = rq->packets,
 		.again = rq->again,
 		.bytes = rq->bytes,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "wire/cut.h"
 #include "wire/text.h"
 
 enum {
@@ -31,24 +32,25 @@ static bool check_icrc(struct verify *v, const struct pkt *p)
 	return false;
 }
 
-/*
- * Decode a packet of which the capture has only the beginning: its headers in front of zeros, as
- * long as it was. The payload then points to zeros.
- */
-static enum rocemu_drop decode_cut(struct verify *v, struct pkt *p)
+/* Count what the capture does not have. @return false: nothing can be judged. */
+static bool note_cut(struct verify *v, const struct pkt *p)
 {
 	const struct capture_rec *rec = p->rec;
-	size_t hdr = rec->len != 0 ? rocemu_opcode_hdr_len(rec->data[0]) : 0;
+	bool bth = cut_has_bth(rec);
+	uint32_t hdrs = bth ? rocemu_opcode_hdrs(rec->data[0]) & ~p->hdrs : 0;
+	char names[64] = "the BTH";
 
-	if (rec->wire_len > sizeof(v->scratch))
-		return ROCEMU_DROP_LENGTH;
-	if (hdr == 0 || rec->len < hdr)
-		return rocemu_packet_decode(&p->p, rec->data, rec->len) == ROCEMU_DROP_OPCODE
-			       ? ROCEMU_DROP_OPCODE
-			       : ROCEMU_DROP_SHORT;
-	memcpy(v->scratch, rec->data, hdr);
-	memset(v->scratch + hdr, 0, rec->wire_len > hdr ? rec->wire_len - hdr : 0);
-	return rocemu_packet_decode(&p->p, v->scratch, rec->wire_len);
+	if (bth)
+		cut_names(names, sizeof(names), hdrs);
+	v->icrc_unchecked++;
+	v->headers_cut += hdrs != 0;
+	v->bth_cut += !bth;
+	if (!bth || hdrs != 0 || rec->hides)
+		veil_note(v, &rec->ip, bth ? BETWEEN_HEADERS_CUT : BETWEEN_BTH_CUT);
+	if (!rec->fragment)
+		FOUND(v, NULL, CUT, p, "%zu of %zu bytes captured%s%s", rec->len, rec->wire_len,
+		      *names ? ", not all of " : "", names);
+	return bth;
 }
 
 static bool form_bad(struct verify *v, const struct pkt *p, enum rocemu_drop why)
@@ -70,11 +72,11 @@ static bool form_bad(struct verify *v, const struct pkt *p, enum rocemu_drop why
 		      rocemu_opcode_name(p->p.h.opcode), rec->wire_len);
 		return true;
 	case ROCEMU_DROP_SHORT:
-		if (!p->cut)
-			FOUND(v, NULL, MALFORMED, p, "%zu bytes from the BTH to the ICRC",
-			      rec->wire_len);
+		FOUND(v, NULL, MALFORMED, p, "%zu bytes from the BTH to the ICRC", rec->wire_len);
 		return true;
 	default:
+		if (p->hides)
+			return false;
 		if (rec->wire_len > LONGEST)
 			FOUND(v, NULL, UNSEGMENTED, p, "%zu bytes", rec->wire_len);
 		else
@@ -93,6 +95,8 @@ static void check_cnp(struct verify *v, const struct pkt *p)
 		FOUND(v, NULL, CNP_FORM, p, "BECN is not set");
 		return;
 	}
+	if (p->hides)
+		return;
 	for (uint32_t i = 0; !p->cut && i < p->p.payload_len; i++)
 		zero = zero && p->p.payload[i] == 0;
 	if (p->p.payload_len != CNP_PAYLOAD || !zero)
@@ -104,23 +108,24 @@ static void check_cnp(struct verify *v, const struct pkt *p)
 static void check_extensions(struct verify *v, const struct pkt *p)
 {
 	const struct rocemu_hdrs *h = &p->p.h;
-	uint32_t hdrs = rocemu_opcode_hdrs(h->opcode), feth = h->feth.raw;
+	uint32_t feth = h->feth.raw;
+	bool reth = pkt_has(p, ROCEMU_HDR_RETH), atomiceth = pkt_has(p, ROCEMU_HDR_ATOMICETH);
 
-	if ((hdrs & ROCEMU_HDR_DETH && h->deth.resv != 0) ||
-	    (hdrs & ROCEMU_HDR_XRCETH && h->xrceth.resv != 0))
+	if ((pkt_has(p, ROCEMU_HDR_DETH) && h->deth.resv != 0) ||
+	    (pkt_has(p, ROCEMU_HDR_XRCETH) && h->xrceth.resv != 0))
 		FOUND(v, NULL, RESERVED, p, "in the %s",
-		      hdrs & ROCEMU_HDR_DETH ? "DETH" : "XRCETH");
-	if (hdrs & ROCEMU_HDR_FETH &&
+		      pkt_has(p, ROCEMU_HDR_DETH) ? "DETH" : "XRCETH");
+	if (pkt_has(p, ROCEMU_HDR_FETH) &&
 	    ((feth >> FETH_LEVEL_SHIFT) > FETH_LEVEL_MR || (feth & FETH_TYPES) == 0 ||
 	     (feth & FETH_TYPE_MASK) > FETH_TYPES))
 		FOUND(v, NULL, FLUSH_FORM, p, "placement type 0x%x, level %u",
 		      feth & FETH_TYPE_MASK, feth >> FETH_LEVEL_SHIFT);
-	if (p->ops & ROCEMU_OP_ATOMIC_WRITE &&
-	    (h->reth.length != ATOMIC_LEN || p->p.payload_len != ATOMIC_LEN))
+	if (p->ops & ROCEMU_OP_ATOMIC_WRITE && ((reth && h->reth.length != ATOMIC_LEN) ||
+						(!p->hides && p->p.payload_len != ATOMIC_LEN)))
 		FOUND(v, NULL, ATOMIC_WRITE, p, "%u bytes, the RETH has %u", p->p.payload_len,
 		      h->reth.length);
-	if ((p->ops & ROCEMU_OP_ATOMIC_WRITE && h->reth.va % ATOMIC_LEN != 0) ||
-	    (p->ops & ROCEMU_OP_ATOMIC && h->atomiceth.va % ATOMIC_LEN != 0))
+	if ((p->ops & ROCEMU_OP_ATOMIC_WRITE && reth && h->reth.va % ATOMIC_LEN != 0) ||
+	    (atomiceth && h->atomiceth.va % ATOMIC_LEN != 0))
 		FOUND(v, NULL, ATOMIC_ALIGN, p, "%s with PSN %u", rocemu_opcode_name(h->opcode),
 		      h->psn);
 }
@@ -157,17 +162,14 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 
 	p->rec = rec;
 	p->cut = rec->wire_len > rec->len;
+	p->hides = rec->hides;
 	p->ops = 0;
 	check_ip(v, p);
-	if (p->cut) {
-		v->icrc_unchecked++;
-		if (!rec->fragment)
-			FOUND(v, NULL, CUT, p, "%zu of %zu bytes captured", rec->len,
-			      rec->wire_len);
-		why = decode_cut(v, p);
-	} else {
-		why = rocemu_packet_decode(&p->p, rec->data, rec->len);
-	}
+	why = cut_decode(&p->p, &p->hdrs, rec);
+	if (p->cut && !note_cut(v, p))
+		return false;
+	if (p->hides)
+		FOUND(v, NULL, UNSEGMENTED, p, "%zu bytes, cut", rec->wire_len);
 	/* A packet damaged on the path is no fault of its sender, whatever its contents. */
 	if (!p->cut && rec->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN && rec->len <= LONGEST &&
 	    !check_icrc(v, p))
@@ -175,7 +177,7 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 	if (form_bad(v, p, why))
 		return false;
 	p->ops = rocemu_opcode_ops(p->p.h.opcode);
-	if (((p->p.payload_len + p->p.h.pad) & 3) != 0)
+	if (!p->hides && ((p->p.payload_len + p->p.h.pad) & 3) != 0)
 		FOUND(v, NULL, PAD, p, "%u bytes of payload with pad count %u", p->p.payload_len,
 		      p->p.h.pad);
 	if (p->p.h.resv7 != 0 || p->p.h.resv8a != 0)

@@ -86,19 +86,21 @@ void row_time(const struct row *r, struct text *t)
 
 static void packet_label(const struct logged *e, struct text *t)
 {
-	uint32_t hdrs = e->decoded ? rocemu_opcode_hdrs(e->h.opcode) : 0;
+	uint32_t hdrs = e->hdrs;
 
 	name_packet(t, e);
-	if (e->mad == NULL && e->len >= ROCEMU_BTH_LEN)
+	if (e->mad == NULL && e->bth)
 		text_add(t, ", PSN %" PRId32, e->psn);
 	if ((hdrs & ROCEMU_HDR_RETH) != 0 && e->payload_len == 0)
 		text_add(t, ", for %" PRIu32 " bytes", e->h.reth.length);
-	else if (e->mad == NULL && e->payload_len != 0)
+	else if (e->mad == NULL && e->payload_len != 0 && !e->hides)
 		text_add(t, ", %" PRIu32 " byte%s", e->payload_len, e->payload_len == 1 ? "" : "s");
 	if ((hdrs & ROCEMU_HDR_AETH) != 0)
 		text_add(t, ", MSN %" PRIu32, e->h.aeth.msn);
 	if (!e->decoded)
-		text_add(t, " (invalid)");
+		text_add(t, e->cut ? " (cut)" : " (invalid)");
+	else if (e->hides)
+		text_add(t, " (cut, perhaps several)");
 	else if (e->again)
 		text_add(t, " (again)");
 	else if (e->late)

@@ -62,6 +62,7 @@ static void take(struct builder *b, uint32_t at)
 	s->last = at;
 	s->n++;
 	s->bytes += e->payload_len;
+	s->hides = s->hides || e->hides;
 	s->missing += e->missing;
 	s->opcode_last = e->h.opcode;
 	if (open != NULL)
@@ -75,7 +76,7 @@ static void take(struct builder *b, uint32_t at)
 
 static unsigned syndrome_class(const struct logged *e)
 {
-	if (!e->decoded || (rocemu_opcode_hdrs(e->h.opcode) & ROCEMU_HDR_AETH) == 0)
+	if (!logged_has(e, ROCEMU_HDR_AETH))
 		return 0;
 	return e->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK ? e->h.aeth.syndrome : 0;
 }
@@ -86,8 +87,8 @@ static bool alike(const struct lesson *l, const struct step *a, const struct ste
 
 	return a->opcode == b->opcode && a->opcode_last == b->opcode_last && a->back == b->back &&
 	       p->hint == q->hint && a->again == b->again && a->late == b->late && a->n == b->n &&
-	       a->bytes == b->bytes && a->missing == 0 && b->missing == 0 &&
-	       p->mad_attr == q->mad_attr && p->decoded == q->decoded &&
+	       a->bytes == b->bytes && a->missing == 0 && b->missing == 0 && p->hdrs == q->hdrs &&
+	       a->hides == b->hides && p->mad_attr == q->mad_attr && p->decoded == q->decoded &&
 	       syndrome_class(p) == syndrome_class(q);
 }
 

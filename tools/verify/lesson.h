@@ -20,6 +20,7 @@ struct step {
 	uint32_t missing;
 	uint8_t opcode, opcode_last;
 	bool back, again, late;
+	bool hides; /* of a frame that was cut, and may hold more packets */
 };
 
 struct lesson {

@@ -29,7 +29,8 @@ enum {
 	RTT_BUCKETS = 40 * RTT_STEPS,
 	RATE_SLOTS = 60,
 	VIEWS_MOST = 5, /* copies of each packet: fewer */
-	ID_COUNT = 4,	/* IPv4 identifications remembered of a packet's copies */
+	PAIRS = 1 << 12,
+	ID_COUNT = 4, /* IPv4 identifications remembered of a packet's copies */
 };
 
 /** A packet under judgement. */
@@ -38,7 +39,9 @@ struct pkt {
 	uint64_t number; /* packet_number() */
 	struct rocemu_packet p;
 	uint32_t ops;
+	uint32_t hdrs; /* ROCEMU_HDR_* of the extension headers that the capture has */
 	bool cut;
+	bool hides; /* may be a burst's first packet: payload_len is the burst's */
 	bool icrc_wrong;
 };
 
@@ -71,6 +74,8 @@ struct sent {
 	uint16_t ip_ids[ID_COUNT]; /* of its copies, the newest first */
 	uint16_t copies, rnrs;	   /* of it, and the RNR NAKs for it */
 	uint8_t opcode;
+	bool whole; /* the capture has all of its headers */
+	bool hides; /* as pkt's: len is not known */
 	bool begin_known;
 	bool anchored; /* the packet before it was seen */
 	bool tail;     /* stands for a READ, at its last PSN */
@@ -86,15 +91,20 @@ struct pending {
 	uint64_t seen; /* of the responses before next: bit 0 is the newest */
 	uint32_t psn, rkey;
 	uint32_t len;
-	uint32_t next;	/* the response expected */
-	uint32_t total; /* responses expected, 0: path MTU not known yet */
+	uint32_t next;	 /* the response expected */
+	uint32_t hidden; /* as requests' hidden: responses before it need not be missing */
+	uint32_t total;	 /* responses expected, 0: path MTU not known yet, or length cut */
+	uint32_t room;	 /* of one whose length was cut: PSNs until the next request; 0: none yet */
 	uint8_t opcode;
+	bool whole; /* the capture has its header */
 	bool answered;
 	bool repeat; /* a READ sent again, possibly from its middle on */
 };
 
 struct resend {
 	bool active;
+	bool open;   /* next is the least that it can be */
+	bool unsure; /* perhaps it came late, or begins another run */
 	uint32_t start, next, packets;
 	uint64_t first_number, cause_number;
 	enum { CAUSE_OTHER, CAUSE_NAK, CAUSE_RNR } cause;
@@ -135,8 +145,12 @@ struct requests {
 	uint32_t first;	 /* the first PSN seen */
 	uint32_t next;	 /* PSN expected */
 	uint32_t newest; /* PSN of the request before that */
-	bool next_open;	 /* after a READ with unknown MTU: next is only its least value */
+	bool next_open;	 /* after a READ of unknown MTU or length: next is only its least value */
 	struct pending *open_read;
+	uint32_t
+		hidden; /* PSNs before it need not be missing: bursts that were cut may have them */
+	bool veiled;	/* it has packets that the capture hides, or whose headers were cut */
+	uint32_t mads_cut; /* as verify's when the last request passed */
 	struct sent *sent; /* owned ring, by PSN */
 	uint32_t sent_mask;
 	bool forgot; /* a request that was seen had to make room */
@@ -149,6 +163,7 @@ struct requests {
 	bool gap;
 	uint32_t gap_psn;
 	struct resend resend;
+	bool resend_unsure; /* since the last new request a packet came late, or was sent again */
 	struct nak nak;
 	struct early early;
 	bool credit_used, credit_none, limit_known;
@@ -192,7 +207,8 @@ struct flow {
 	unsigned tentative_n;
 	uint64_t clock, disorder_at; /* packets of the connection since the flow is there */
 	bool disordered;
-	bool cut; /* packets of it were: possibly bursts, whose lengths are not the packets' */
+	bool cut;   /* packets of it were: possibly bursts, whose lengths are not the packets' */
+	bool veils; /* responses of it are not known: hidden in bursts, or their AETH was cut */
 	unsigned index; /* of the connection; set at the end */
 	bool second;	/* of its two directions; set at the end */
 };
@@ -202,6 +218,7 @@ struct hosts {
 	enum rocemu_service svc;
 	struct hosts *hash_next, *reverse;
 	struct flow *flows;
+	unsigned pair; /* veil_pair() */
 };
 
 struct packet_log;
@@ -226,6 +243,7 @@ struct verify {
 	struct encap_ports ports; /* none: the default */
 	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
 	uint64_t dropped;		   /* frames, by a live capture */
+	struct capture_passed passed;
 	struct cm_exchange **exchanges; /* owned; hashed by both hosts and the active side's ID */
 	struct cm_exchange *first_exchange, **last_exchange; /* in order of time */
 	unsigned exchange_n;
@@ -237,11 +255,18 @@ struct verify {
 	uint64_t frames, packets, bytes, icrc_checked, icrc_unchecked, icrc_wrong;
 	unsigned copies; /* that nearly each packet of the file has; 0: not known */
 	uint64_t seen_elsewhere, bursts, by_encap[ENCAP_COUNT];
+	uint64_t headers_cut,
+		bth_cut; /* packets without all of their headers; without all of the BTH */
+	bool deth_cut;
+	uint8_t between[PAIRS]; /* by hash of two hosts: BETWEEN_* */
+	uint32_t mads_cut[PAIRS];
 	uint64_t first_ns, last_ns, idle_ns; /* idle: when idle flows were looked for */
 	uint64_t by_severity[SEV_COUNT], by_rule[RULE_COUNT];
 	bool out_of_memory;
-	uint8_t scratch[ROCEMU_MAX_PACKET];
 };
+
+/** Of what the capture does not have of the packets between two hosts. */
+enum { BETWEEN_BTH_CUT = 1, BETWEEN_MAD_CUT = 2, BETWEEN_HEADERS_CUT = 4, BETWEEN_ANY = 7 };
 
 enum { SEGMENT_BITS = 12, SEGMENT_MASK = (1 << SEGMENT_BITS) - 1 };
 
@@ -260,6 +285,14 @@ __attribute__((format(printf, 6, 7))) void found_at(struct verify *v, struct flo
 						    uint64_t ts_ns, const char *fmt, ...);
 #define FOUND(v, f, rule, p, ...) \
 	found_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
+
+/** A finding that is certain unless there is doubt; then UNDECIDED has it. */
+__attribute__((format(printf, 7, 8))) void found_unless(struct verify *v, struct flow *f,
+							bool doubt, enum rule_id rule,
+							uint64_t number, uint64_t ts_ns,
+							const char *fmt, ...);
+#define FOUND_UNLESS(doubt, v, f, rule, p, ...) \
+	found_unless(v, f, doubt, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 
 /** A hash of two addresses (dst may be NULL) and a number. */
 uint64_t hosts_digest(const struct verify *v, const struct rocemu_gid *src,
@@ -288,6 +321,32 @@ void rtt_add(struct flow *f, uint64_t ns);
 /** The q-th (0..1) quantile of the round trips, in ns; 0: none measured. */
 uint64_t rtt_quantile(const struct flow *f, double q);
 
+/* ---- veil.c ---- */
+
+/** The extension header of this ROCEMU_HDR_* bit is there. */
+static inline bool pkt_has(const struct pkt *p, uint32_t hdr)
+{
+	return (p->hdrs & hdr) != 0;
+}
+/** Packets that may be behind p in its frame, at most. */
+uint32_t veil_behind(const struct pkt *p);
+/** A number of two hosts, below PAIRS; the same for both directions. */
+unsigned veil_pair(const struct verify *v, const struct rocemu_gid *a, const struct rocemu_gid *b);
+/** The BTH of a packet was cut, other headers, or a MAD (BETWEEN_*). */
+void veil_note(struct verify *v, const struct ip_udp *ip, uint8_t what);
+/** That happened to packets between two hosts, in either direction. */
+static inline bool veil_between(const struct verify *v, unsigned pair, uint8_t what)
+{
+	return (v->between[pair] & what) != 0;
+}
+/** So many times to MADs. */
+uint32_t veil_mads(const struct verify *v, const struct flow *f);
+/**
+ * Not all requests of q, or not all answers to them, are known: some are hidden in bursts that were
+ * cut, or were cut themselves. What follows from a packet's absence is then not certain.
+ */
+bool veiled(const struct verify *v, const struct flow *q);
+
 /* ---- sent.c ---- */
 
 /** The request packet with this PSN; NULL: not seen, or dropped. A READ is found at its last PSN,
@@ -301,8 +360,9 @@ struct sent *sent_find(const struct requests *rq, uint32_t psn);
 struct sent *sent_add(struct verify *v, struct flow *f, const struct pkt *p, uint32_t span);
 /** It became known how many PSNs it takes. */
 void sent_span(struct verify *v, struct flow *f, struct sent *s, uint32_t span);
-/** A hash of what a retransmission repeats. */
-uint32_t sent_digest(const struct pkt *p);
+/** Can p be the same as s, sent again? Where headers were cut, perhaps. */
+enum sameness { DIFFERS, PERHAPS_SAME, SAME };
+enum sameness sent_same(const struct sent *s, const struct pkt *p);
 
 /* ---- pending.c ---- */
 
@@ -319,9 +379,9 @@ uint32_t read_responses(uint32_t len, uint32_t mtu);
 /** The path MTU became known: compute what depended on it. */
 void request_mtu_known(struct verify *v, struct flow *f);
 /**
- * A request with this PSN follows a READ whose number of responses depends on an MTU that is not
- * known yet. It would show the MTU if no request between the two were missing, which is not
- * certain: so continue from here without it.
+ * A request with this PSN follows a READ whose number of responses is not known: the MTU is not, or
+ * its length was cut. The PSN would show it if no request between the two were missing, which is
+ * not certain: so continue from here without it.
  */
 void pending_settle_open(struct flow *f, uint32_t psn);
 
@@ -341,13 +401,6 @@ __attribute__((format(printf, 6, 7))) void tentative_at(struct verify *v, struct
 							uint64_t ts_ns, const char *fmt, ...);
 #define TENTATIVE(v, f, rule, p, ...) \
 	tentative_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
-/** A wrong length; undecided where packets were cut: a burst then looks like one packet.
- */
-__attribute__((format(printf, 6, 7))) void length_found(struct verify *v, struct flow *f,
-							enum rule_id rule, uint64_t number,
-							uint64_t ts_ns, const char *fmt, ...);
-#define LENGTH_FOUND(v, f, rule, p, ...) \
-	length_found(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 /** A packet of the flow passes. */
 void tentative_tick(struct verify *v, struct flow *f);
 void tentative_finish(struct verify *v, struct flow *f);

@@ -112,7 +112,7 @@ void name_syndrome(struct text *t, uint8_t syndrome)
 
 bool logged_is_nak(const struct logged *e)
 {
-	return e->decoded && (rocemu_opcode_hdrs(e->h.opcode) & ROCEMU_HDR_AETH) != 0 &&
+	return logged_has(e, ROCEMU_HDR_AETH) &&
 	       (e->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_ACK;
 }
 

@@ -8,6 +8,7 @@
 #include <rocemu/mad.h>
 
 #include "exchange.h"
+#include "wire/cut.h"
 
 struct packet_log *packet_log_new(unsigned limit)
 {
@@ -96,9 +97,12 @@ void packet_log_add(struct verify *v, const struct pkt *p, struct flow *f, bool 
 		.h = p->p.h,
 		.len = (uint32_t)p->rec->wire_len,
 		.decoded = decoded,
+		.bth = cut_has_bth(p->rec),
 		.cut = p->cut,
 	};
 	if (decoded) {
+		e->hdrs = p->hdrs;
+		e->hides = p->hides;
 		e->payload_len = p->p.payload_len;
 		e->icrc = p->p.icrc;
 		keep_mad(v, e, p);

@@ -16,12 +16,14 @@ struct logged {
 	uint8_t *mad;			    /* owned; NULL: none */
 	struct ip_udp ip;
 	struct rocemu_hdrs h;
+	uint32_t hdrs; /* ROCEMU_HDR_* of the extension headers that are there */
 	uint32_t payload_len, icrc;
 	uint32_t len, mad_len;
-	uint16_t mad_attr; /* of a CM message; 0: none */
-	uint16_t segment;  /* of the frame, from 1; 0: all of it */
-	bool decoded, cut;
-	bool cm_active; /* of an exchange: from the side that sent the REQ */
+	uint16_t mad_attr;	/* of a CM message; 0: none */
+	uint16_t segment;	/* of the frame, from 1; 0: all of it */
+	bool decoded, cut, bth; /* bth: it is there */
+	bool hides;		/* may be a burst's first packet: payload_len is the burst's */
+	bool cm_active;		/* of an exchange: from the side that sent the REQ */
 	/* set by sessions_make() */
 	bool back;	  /* from side 1 of its session */
 	bool again;	  /* a request whose PSN was seen before */
@@ -31,6 +33,11 @@ struct logged {
 	int32_t psn;	  /* relative to its requester's first */
 	uint32_t missing; /* PSNs that should have come before it */
 };
+
+static inline bool logged_has(const struct logged *e, uint32_t hdr)
+{
+	return (e->hdrs & hdr) != 0;
+}
 
 struct session;
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "lesson.h"
 #include "names.h"
 #include "packetlog.h"
@@ -37,6 +38,7 @@ enum {
 	FLAG_AGAIN = 256,
 	FLAG_LATE = 512,
 	FLAG_HINT = 1024,
+	FLAG_HIDES = 2048,
 };
 
 static int64_t get_flags(const struct logged *e)
@@ -45,7 +47,7 @@ static int64_t get_flags(const struct logged *e)
 	       (e->cut ? FLAG_CUT : 0) | (e->h.se ? FLAG_SE : 0) | (e->h.migreq ? FLAG_MIGREQ : 0) |
 	       (e->h.fecn ? FLAG_FECN : 0) | (e->h.becn ? FLAG_BECN : 0) |
 	       (e->h.ackreq ? FLAG_ACKREQ : 0) | (e->again ? FLAG_AGAIN : 0) |
-	       (e->late ? FLAG_LATE : 0) | (e->hint ? FLAG_HINT : 0);
+	       (e->late ? FLAG_LATE : 0) | (e->hint ? FLAG_HINT : 0) | (e->hides ? FLAG_HIDES : 0);
 }
 
 #define GETTER(name, member)                              \
@@ -124,61 +126,6 @@ static void put_column(FILE *f, const struct packet_log *l, const struct column 
 	fputc(']', f);
 }
 
-/* JavaScript's numbers end at 2^53. */
-static void put_u64(FILE *f, uint64_t value)
-{
-	fprintf(f, "%" PRIu32 ",%" PRIu32 ",", (uint32_t)(value >> 32), (uint32_t)value);
-}
-
-/* In the order of the bits ROCEMU_HDR_*, which the page walks through. */
-static void put_extensions(FILE *f, const struct rocemu_hdrs *h)
-{
-	uint32_t hdrs = rocemu_opcode_hdrs(h->opcode);
-
-	if (hdrs & ROCEMU_HDR_XRCETH)
-		fprintf(f, "%u,", h->xrceth.srqn);
-	if (hdrs & ROCEMU_HDR_DETH)
-		fprintf(f, "%u,%u,", h->deth.qkey, h->deth.sqpn);
-	if (hdrs & ROCEMU_HDR_FETH)
-		fprintf(f, "%u,", h->feth.raw);
-	if (hdrs & ROCEMU_HDR_RETH) {
-		put_u64(f, h->reth.va);
-		fprintf(f, "%u,%u,", h->reth.rkey, h->reth.length);
-	}
-	if (hdrs & ROCEMU_HDR_ATOMICETH) {
-		put_u64(f, h->atomiceth.va);
-		fprintf(f, "%u,", h->atomiceth.rkey);
-		put_u64(f, h->atomiceth.swap_add);
-		put_u64(f, h->atomiceth.compare);
-	}
-	if (hdrs & ROCEMU_HDR_AETH)
-		fprintf(f, "%u,%u,", h->aeth.syndrome, h->aeth.msn);
-	if (hdrs & ROCEMU_HDR_ATOMICACK)
-		put_u64(f, h->atomicack);
-	if (hdrs & ROCEMU_HDR_IMMDT)
-		fprintf(f, "%u,", h->imm);
-	if (hdrs & ROCEMU_HDR_IETH)
-		fprintf(f, "%u,", h->ieth);
-}
-
-static void put_log(FILE *f, const struct verify *v)
-{
-	const struct packet_log *l = v->log;
-
-	fprintf(f, ",\n\"log\": {\"n\": %u", l->n);
-	for (unsigned i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		put_column(f, l, &columns[i],
-			   columns[i].get == get_time ? (int64_t)v->first_ns : 0);
-	fputs(",\n\"extensions\": [", f);
-	for (unsigned i = 0; i < l->n; i++) {
-		if (l->at[i].decoded)
-			put_extensions(f, &l->at[i].h);
-	}
-	fputs("0]}", f);
-}
-
-/* ---- what the columns refer to ---- */
-
 struct header_name {
 	uint32_t bit;
 	const char *fields; /* "name:kind ..."; kind x: 64 bits in two numbers */
@@ -195,6 +142,102 @@ static const struct header_name headers[] = {
 	{ROCEMU_HDR_IMMDT, "imm"},
 	{ROCEMU_HDR_IETH, "ieth.rkey"},
 };
+
+/* Numbers that a header makes in the columns. */
+static unsigned header_numbers(uint32_t hdr)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
+		if (headers[i].bit != hdr)
+			continue;
+		n = 1;
+		for (const char *p = headers[i].fields; *p != 0; p++)
+			n += *p == ' ' || *p == ':';
+	}
+	return n;
+}
+
+/* JavaScript's numbers end at 2^53. */
+static void put_u64(FILE *f, uint64_t value)
+{
+	fprintf(f, "%" PRIu32 ",%" PRIu32 ",", (uint32_t)(value >> 32), (uint32_t)value);
+}
+
+static void put_extension(FILE *f, const struct rocemu_hdrs *h, uint32_t hdr)
+{
+	switch (hdr) {
+	case ROCEMU_HDR_XRCETH:
+		fprintf(f, "%u,", h->xrceth.srqn);
+		break;
+	case ROCEMU_HDR_DETH:
+		fprintf(f, "%u,%u,", h->deth.qkey, h->deth.sqpn);
+		break;
+	case ROCEMU_HDR_FETH:
+		fprintf(f, "%u,", h->feth.raw);
+		break;
+	case ROCEMU_HDR_RETH:
+		put_u64(f, h->reth.va);
+		fprintf(f, "%u,%u,", h->reth.rkey, h->reth.length);
+		break;
+	case ROCEMU_HDR_ATOMICETH:
+		put_u64(f, h->atomiceth.va);
+		fprintf(f, "%u,", h->atomiceth.rkey);
+		put_u64(f, h->atomiceth.swap_add);
+		put_u64(f, h->atomiceth.compare);
+		break;
+	case ROCEMU_HDR_AETH:
+		fprintf(f, "%u,%u,", h->aeth.syndrome, h->aeth.msn);
+		break;
+	case ROCEMU_HDR_ATOMICACK:
+		put_u64(f, h->atomicack);
+		break;
+	case ROCEMU_HDR_IMMDT:
+		fprintf(f, "%u,", h->imm);
+		break;
+	case ROCEMU_HDR_IETH:
+		fprintf(f, "%u,", h->ieth);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * In the order of the bits ROCEMU_HDR_*, which the page walks through; -1 is a number that was cut.
+ */
+static void put_extensions(FILE *f, const struct logged *e)
+{
+	uint32_t all = rocemu_opcode_hdrs(e->h.opcode);
+
+	for (uint32_t left = all; left != 0; left &= left - 1) {
+		uint32_t hdr = left & -left;
+
+		if (logged_has(e, hdr))
+			put_extension(f, &e->h, hdr);
+		else
+			for (unsigned n = header_numbers(hdr); n > 0; n--)
+				fputs("-1,", f);
+	}
+}
+
+static void put_log(FILE *f, const struct verify *v)
+{
+	const struct packet_log *l = v->log;
+
+	fprintf(f, ",\n\"log\": {\"n\": %u", l->n);
+	for (unsigned i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		put_column(f, l, &columns[i],
+			   columns[i].get == get_time ? (int64_t)v->first_ns : 0);
+	fputs(",\n\"extensions\": [", f);
+	for (unsigned i = 0; i < l->n; i++) {
+		if (l->at[i].decoded)
+			put_extensions(f, &l->at[i]);
+	}
+	fputs("0]}", f);
+}
+
+/* ---- what the columns refer to ---- */
 
 /* Of each opcode that occurs: name, class, whether it begins and ends a message, its fields. */
 static void put_opcode(FILE *f, uint8_t opcode, const char *comma)

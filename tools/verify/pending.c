@@ -57,6 +57,13 @@ struct pending *pending_add(struct verify *v, struct flow *f, const struct pkt *
 		.repeat = repeat,
 		.total = 1,
 	};
+	if (p->ops & ROCEMU_OP_READ_REQ && !pkt_has(p, ROCEMU_HDR_RETH)) {
+		a->total = 0;
+		return a;
+	}
+	if (p->ops & ROCEMU_OP_ATOMIC && !pkt_has(p, ROCEMU_HDR_ATOMICETH))
+		return a;
+	a->whole = true;
 	if (p->ops & ROCEMU_OP_READ_REQ) {
 		a->va = h->reth.va;
 		a->rkey = h->reth.rkey;
@@ -83,14 +90,17 @@ void request_mtu_known(struct verify *v, struct flow *f)
 	for (uint32_t i = 0; i < rq->pending_n; i++) {
 		struct pending *a = &rq->pending[i];
 
+		if (!a->whole)
+			continue;
 		if (a->total == 0)
 			a->total = read_responses(a->len, f->mtu);
 		s = a->repeat ? NULL : sent_find(rq, a->psn);
 		if (s != NULL && s->span == 0)
 			sent_span(v, f, s, a->total);
 	}
-	if (rq->next_open && rq->open_read != NULL)
-		rq->next = psn_add(rq->open_read->psn, rq->open_read->total);
+	if (rq->open_read == NULL || !rq->open_read->whole)
+		return;
+	rq->next = psn_add(rq->open_read->psn, rq->open_read->total);
 	rq->next_open = false;
 	rq->open_read = NULL;
 }
@@ -98,10 +108,12 @@ void request_mtu_known(struct verify *v, struct flow *f)
 void pending_settle_open(struct flow *f, uint32_t psn)
 {
 	struct requests *rq = &f->rq;
-	const struct pending *a = rq->open_read;
+	struct pending *a = rq->open_read;
 
-	if (a == NULL || rocemu_psn_diff(psn, psn_add(a->psn, 1)) < 0)
+	if (!rq->next_open || rocemu_psn_diff(psn, rq->next) < 0)
 		return;
+	if (a != NULL && !a->whole)
+		a->room = (uint32_t)rocemu_psn_diff(psn, a->psn);
 	rq->next = psn;
 	rq->next_open = false;
 	rq->open_read = NULL;
@@ -111,7 +123,7 @@ struct pending *pending_original(const struct requests *rq, uint32_t psn)
 {
 	for (uint32_t i = 0; i < rq->pending_n; i++) {
 		struct pending *a = &rq->pending[i];
-		uint32_t n = a->total != 0 ? a->total : 1;
+		uint32_t n = a->total != 0 ? a->total : a->room != 0 ? a->room : 1;
 
 		if (!a->repeat && (rocemu_opcode_ops(a->opcode) & ROCEMU_OP_READ_REQ) != 0 &&
 		    rocemu_psn_diff(psn, a->psn) >= 0 &&
@@ -126,7 +138,8 @@ bool read_elsewhere(const struct requests *rq, const struct pkt *p)
 	const struct pending *o = pending_original(rq, p->p.h.psn);
 	const struct rocemu_hdrs *h = &p->p.h;
 
-	return o != NULL && o->psn == h->psn && (h->reth.rkey != o->rkey || h->reth.va != o->va);
+	return o != NULL && o->psn == h->psn && o->whole && pkt_has(p, ROCEMU_HDR_RETH) &&
+	       (h->reth.rkey != o->rkey || h->reth.va != o->va);
 }
 
 struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p)
@@ -135,7 +148,7 @@ struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p
 	const struct rocemu_hdrs *h = &p->p.h;
 	uint64_t skip;
 
-	if (o != NULL && f->mtu != 0) {
+	if (o != NULL && f->mtu != 0 && o->whole && pkt_has(p, ROCEMU_HDR_RETH)) {
 		skip = (uint64_t)(uint32_t)rocemu_psn_diff(h->psn, o->psn) * f->mtu;
 		if (h->reth.rkey != o->rkey || h->reth.va != o->va + skip ||
 		    h->reth.length + skip > o->len ||

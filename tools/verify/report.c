@@ -201,6 +201,13 @@ static void print_summary(const struct verify *v, const struct text *t, const ch
 	if (v->forgotten != 0)
 		fprintf(f, ", %" PRIu64 " idle directions dropped", v->forgotten);
 	fputc('\n', f);
+	if (v->headers_cut + v->bth_cut + v->passed.cut != 0)
+		fprintf(f,
+			"  not judged, for the capture has too little of them: %" PRIu64
+			" packets without all of their headers, %" PRIu64
+			" without the BTH, %" PRIu64
+			" frames without UDP (128 bytes of each have all: tcpdump -s 128)\n",
+			v->headers_cut, v->bth_cut, v->passed.cut);
 }
 
 static void print_connections(const struct verify *v, const struct text *t)
@@ -236,8 +243,8 @@ void verify_text(const struct verify *v, FILE *f, const char *name, bool colour)
 		      f);
 	fprintf(f,
 		"ICRC: %" PRIu64 " checked, %" PRIu64 " wrong, %" PRIu64
-		" could not be (cut, in fragments)\n%" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64
-		" notes\n",
+		" could not be (cut, in fragments)\n%" PRIu64 " errors, %" PRIu64
+		" warnings, %" PRIu64 " notes\n",
 		v->icrc_checked, v->icrc_wrong, v->icrc_unchecked, v->by_severity[SEV_ERROR],
 		v->by_severity[SEV_WARN], v->by_severity[SEV_NOTE]);
 }

@@ -56,10 +56,10 @@ __attribute__((format(printf, 6, 7))) static void against(struct verify *v, stru
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (ambiguous(r, q, p->p.h.psn) || (rule == RULE_READ_LENGTH && r->cut))
-		FOUND(v, r, UNDECIDED, p, "%s: %s", rules[rule].id, text);
-	else
-		found_at(v, r, rule, p->number, p->rec->ts_ns, "%s", text);
+	found_unless(v, r,
+		     ambiguous(r, q, p->p.h.psn) || veiled(v, q) ||
+			     (rule == RULE_READ_LENGTH && r->cut),
+		     rule, p->number, p->rec->ts_ns, "%s", text);
 }
 
 /* ---- MSN and credits ---- */
@@ -158,12 +158,14 @@ static void check_overtaken(struct verify *v, struct flow *r, struct flow *q, co
 
 		if (a->answered || a->repeat || rocemu_psn_diff(p->p.h.psn, a->psn) <= 0)
 			continue;
+		if (a->total == 0 && !a->whole)
+			continue;
 		if (a->total != 0 && rocemu_psn_diff(p->p.h.psn, psn_add(a->psn, a->total)) < 0)
 			continue;
 		a->answered = true; /* once is enough */
 		disorder(v, q);
-		FOUND(v, r, READ_OVERTAKEN, p, "PSN %u passes %s with PSN %u", p->p.h.psn,
-		      rocemu_opcode_name(a->opcode), a->psn);
+		FOUND_UNLESS(veiled(v, q), v, r, READ_OVERTAKEN, p, "PSN %u passes %s with PSN %u",
+			     p->p.h.psn, rocemu_opcode_name(a->opcode), a->psn);
 	}
 }
 
@@ -184,13 +186,14 @@ static void ack_input(struct verify *v, struct flow *r, struct flow *q, const st
 
 	if (rq->una_known && rocemu_psn_diff(psn, rq->una) < -1 && s != NULL && s->copies == 1) {
 		disorder(v, q);
-		FOUND(v, r, ACK_OLD, p, "PSN %u, before %u", psn,
-		      psn_add(rq->una, ROCEMU_PSN_MASK));
+		FOUND_UNLESS(veiled(v, q) || veil_between(v, q->hosts->pair, BETWEEN_MAD_CUT), v, r,
+			     ACK_OLD, p, "PSN %u, before %u", psn,
+			     psn_add(rq->una, ROCEMU_PSN_MASK));
 	}
 	if (rq->gap && rocemu_psn_diff(psn, rq->gap_psn) >= 0) {
 		if (sent_find(rq, rq->gap_psn) == NULL)
-			FOUND(v, r, CAPTURE_LOSS, p, "PSN %u is acknowledged, %u was not seen", psn,
-			      rq->gap_psn);
+			FOUND_UNLESS(veiled(v, q), v, r, CAPTURE_LOSS, p,
+				     "PSN %u is acknowledged, %u was not seen", psn, rq->gap_psn);
 		rq->gap = false;
 	}
 	if (s != NULL && (rocemu_opcode_ops(s->opcode) & ASKED) != 0)
@@ -218,12 +221,13 @@ static void nak_sequence(struct verify *v, struct flow *r, struct flow *q, const
 	disorder(v, q);
 	FOUND(v, r, NAK_SEQUENCE, p, "from PSN %u on", psn);
 	if (rq->nak.active && !rq->nak.rnr && rq->nak.psn == psn)
-		FOUND(v, r, NAK_REPEATED, p, "PSN %u, as in packet %s", psn,
-		      packet_name(rq->nak.number));
+		FOUND_UNLESS(veiled(v, q), v, r, NAK_REPEATED, p, "PSN %u, as in packet %s", psn,
+			     packet_name(rq->nak.number));
 	if (s != NULL && rocemu_psn_diff(rq->next, psn_add(psn, 1)) <= 0 && !rq->next_open &&
 	    !(rocemu_opcode_ops(s->opcode) & ROCEMU_OP_READ_REQ))
-		FOUND(v, r, NAK_NO_GAP, p, "PSN %u is the newest that was sent (packet %s)", psn,
-		      packet_name(s->number));
+		FOUND_UNLESS(veiled(v, q), v, r, NAK_NO_GAP, p,
+			     "PSN %u is the newest that was sent (packet %s)", psn,
+			     packet_name(s->number));
 	if (rq->gap && rocemu_psn_diff(psn, rq->gap_psn) >= 0 && psn != rq->gap_psn)
 		rq->gap = false;
 	rq->nak = (struct nak){
@@ -305,8 +309,8 @@ static void stray(struct verify *v, struct flow *r, const struct flow *q, const 
 			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn,
 			rocemu_opcode_name(s->opcode), packet_name(s->number));
 	else
-		FOUND(v, r, ACK_UNSEEN, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
-		      p->p.h.psn);
+		FOUND_UNLESS(veiled(v, q), v, r, ACK_UNSEEN, p, "%s with PSN %u",
+			     rocemu_opcode_name(p->p.h.opcode), p->p.h.psn);
 }
 
 /*
@@ -338,7 +342,8 @@ static enum place place_in(const struct flow *q, struct pending *a, const struct
 	enum place opcode;
 
 	/* A READ of one response although the path MTU is not known. */
-	if (a->total == 0 && at == 0 && (p->ops & ROCEMU_OP_FIRST) && (p->ops & ROCEMU_OP_LAST))
+	if (a->total == 0 && a->whole && at == 0 && (p->ops & ROCEMU_OP_FIRST) &&
+	    (p->ops & ROCEMU_OP_LAST))
 		a->total = 1;
 	if (rocemu_psn_diff(p->p.h.psn, a->psn) < 0 || at >= a->total ||
 	    (rocemu_opcode_ops(a->opcode) & ROCEMU_OP_ATOMIC) != 0)
@@ -347,7 +352,7 @@ static enum place place_in(const struct flow *q, struct pending *a, const struct
 	if (opcode == PLACE_WRONG_OPCODE)
 		return opcode;
 	len = at + 1 == a->total ? a->len - at * q->mtu : q->mtu;
-	return p->p.payload_len == len ? opcode : PLACE_WRONG_LENGTH;
+	return p->p.payload_len == len || p->hides ? opcode : PLACE_WRONG_LENGTH;
 }
 
 enum { SEEN_BITS = 64 };
@@ -357,14 +362,18 @@ static void note_place(struct verify *v, struct flow *r, struct flow *q, struct 
 		       const struct pkt *p)
 {
 	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn), ahead = at - a->next;
+	uint32_t hidden = a->hidden;
 	uint64_t bit;
 
+	if (p->hides && at + 1 + veil_behind(p) > a->hidden)
+		a->hidden = at + 1 + veil_behind(p);
 	if (at >= a->next) {
-		if (ahead != 0) {
+		if (ahead != 0 && at > hidden) {
 			disorder(v, q);
-			FOUND(v, r, READ_GAP, p,
-			      "PSN %u of the READ in packet %s, %u missing before", p->p.h.psn,
-			      packet_name(a->number), ahead);
+			FOUND_UNLESS(veil_between(v, q->hosts->pair, BETWEEN_BTH_CUT), v, r,
+				     READ_GAP, p,
+				     "PSN %u of the READ in packet %s, %u missing before",
+				     p->p.h.psn, packet_name(a->number), ahead);
 		}
 		a->seen = ahead + 1 < SEEN_BITS ? a->seen << (ahead + 1) | 1 : 1;
 		a->next = at + 1;
@@ -378,7 +387,7 @@ static void note_place(struct verify *v, struct flow *r, struct flow *q, struct 
 		FOUND(v, r, RESPONSE_AGAIN, p, "PSN %u of the READ in packet %s", p->p.h.psn,
 		      packet_name(a->number));
 	else
-		FOUND(v, r, LATE, p, "response with PSN %u", p->p.h.psn);
+		FOUND_UNLESS(veiled(v, q), v, r, LATE, p, "response with PSN %u", p->p.h.psn);
 	a->seen |= bit;
 }
 
@@ -405,7 +414,7 @@ static void note_progress(struct verify *v, struct flow *r, struct flow *q, stru
 
 static void learn_mtu(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
-	if (q->mtu != 0 || (p->ops & ROCEMU_OP_LAST) != 0)
+	if (q->mtu != 0 || (p->ops & ROCEMU_OP_LAST) != 0 || p->hides)
 		return;
 	q->mtu = p->p.payload_len >= 256 && (p->p.payload_len & (p->p.payload_len - 1)) == 0
 			 ? p->p.payload_len
@@ -422,7 +431,7 @@ static void check_read_msn(struct verify *v, struct flow *r, struct flow *q,
 	const struct sent *s = sent_find(&q->rq, a->psn);
 
 	/* Counted when the READ is taken, or only when its last response is made: both are seen. */
-	if (s != NULL && !a->repeat && (rocemu_opcode_hdrs(p->p.h.opcode) & ROCEMU_HDR_AETH) != 0)
+	if (s != NULL && !a->repeat && pkt_has(p, ROCEMU_HDR_AETH))
 		check_msn(v, r, q, p, s, s->done - ((p->ops & ROCEMU_OP_LAST) == 0));
 }
 
@@ -458,12 +467,13 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 			"%u bytes with PSN %u for the READ of %u bytes in packet %s",
 			p->p.payload_len, p->p.h.psn, fit->len, packet_name(fit->number));
 	else if (best == PLACE_UNSURE)
-		FOUND(v, r, READ_UNSURE, p, "%s with PSN %u for the READ of %u bytes in packet %s",
-		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len,
-		      packet_name(fit->number));
+		FOUND_UNLESS(veiled(v, q), v, r, READ_UNSURE, p,
+			     "%s with PSN %u for the READ of %u bytes in packet %s",
+			     rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len,
+			     packet_name(fit->number));
 	if (newest != fit && newest->repeat && newest->psn == p->p.h.psn && best == PLACE_RIGHT)
-		FOUND(v, r, RXE_READ_REPLAY, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
-		      p->p.h.psn);
+		FOUND_UNLESS(veiled(v, q), v, r, RXE_READ_REPLAY, p, "%s with PSN %u",
+			     rocemu_opcode_name(p->p.h.opcode), p->p.h.psn);
 	check_read_msn(v, r, q, fit, p);
 	note_progress(v, r, q, fit, p);
 }
@@ -482,13 +492,16 @@ static void atomic_response(struct verify *v, struct flow *r, struct flow *q, co
 		stray(v, r, q, p);
 		return;
 	}
-	if (a->answered && a->result != p->p.h.atomicack && a->next != 0)
-		against(v, r, q, RULE_ATOMIC_REPLAY, p, "PSN %u: 0x%" PRIx64 ", before 0x%" PRIx64,
-			p->p.h.psn, p->p.h.atomicack, a->result);
-	a->result = p->p.h.atomicack;
+	if (pkt_has(p, ROCEMU_HDR_ATOMICACK)) {
+		if (a->answered && a->result != p->p.h.atomicack && a->next != 0)
+			against(v, r, q, RULE_ATOMIC_REPLAY, p,
+				"PSN %u: 0x%" PRIx64 ", before 0x%" PRIx64, p->p.h.psn,
+				p->p.h.atomicack, a->result);
+		a->result = p->p.h.atomicack;
+		a->next = 1;
+	}
 	a->answered = true;
-	a->next = 1;
-	if (s != NULL)
+	if (s != NULL && pkt_has(p, ROCEMU_HDR_AETH))
 		check_msn(v, r, q, p, s, s->done);
 	advance(q, psn_add(a->psn, 1));
 }
@@ -515,7 +528,7 @@ static bool beyond(struct flow *q, const struct pkt *p)
 	struct requests *rq = &q->rq;
 	int32_t ahead = rocemu_psn_diff(p->p.h.psn, rq->next);
 
-	if (rq->next_open || ahead < 0)
+	if (rq->next_open || ahead < 0 || rocemu_psn_diff(p->p.h.psn, rq->hidden) < 0)
 		return false;
 	if (rq->early.active && rocemu_psn_diff(p->p.h.psn, rq->early.psn) <= 0)
 		return true;
@@ -531,9 +544,10 @@ static bool beyond(struct flow *q, const struct pkt *p)
 void response_input(struct verify *v, struct flow *r, const struct pkt *p)
 {
 	struct flow *q = r->peer;
-	bool aeth = (rocemu_opcode_hdrs(p->p.h.opcode) & ROCEMU_HDR_AETH) != 0;
+	bool aeth = pkt_has(p, ROCEMU_HDR_AETH);
 
 	r->acks++;
+	r->veils = r->veils || p->hides || (!aeth && (p->ops & ROCEMU_OP_ACK) != 0);
 	if (aeth && !syndrome_legal(p)) {
 		FOUND(v, r, AETH, p, "0x%02x in %s", p->p.h.aeth.syndrome,
 		      rocemu_opcode_name(p->p.h.opcode));
@@ -552,6 +566,8 @@ void response_input(struct verify *v, struct flow *r, const struct pkt *p)
 		read_response(v, r, q, p);
 	else if (p->ops & ROCEMU_OP_ATOMIC_ACK)
 		atomic_response(v, r, q, p);
+	else if (!aeth) /* whatever it is, all before its PSN is complete */
+		advance(q, p->p.h.psn);
 	else if ((p->p.h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK)
 		ack_input(v, r, q, p);
 	else

@@ -19,17 +19,19 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "A receiver drops such a packet silently. Either it was damaged on the way, or its sender computes the ICRC over " \
 	  "other fields than the standard does. The rest of the rules pass the packet over, as a receiver would.") \
 	X(CUT, "cut", NOTE, "", "the capture does not have all of the packet: its ICRC cannot be checked", \
-	  "Taken with a snap length shorter than the packet. Headers that are there are judged; ICRC and pad bytes are not.") \
+	  "Taken with a snap length shorter than the packet. What is there is judged. The BTH alone shows opcode, PSN and, with the length on the " \
+	  "wire, the payload's length; the text names headers that are missing, whose rules are not applied: 128 bytes of a frame have them all. " \
+	  "Without the BTH a packet is only counted.") \
 	X(IP_FRAGMENT, "ip-fragment", ERROR, "IBTA A17.3.1", "IP fragment of a RoCEv2 packet", \
 	  "Senders set the don't-fragment bit, and RNICs drop fragments. The first fragment is judged like a packet that the capture cut; " \
 	  "the others are only counted. Software (Linux's Soft-RoCE, rocemu) takes what the kernel puts together.") \
 	X(IP_OPTIONS, "ip-options", WARN, "IBTA A17.3.1", "IPv4 options or IPv6 extension headers before UDP", \
 	  "RoCEv2's headers are Ethernet, IP without options, UDP. Routers insert such headers (segment routing, in-band telemetry); RNICs do not " \
 	  "look for RoCEv2 behind them. The ICRC is checked as the sender computed it: without them, for the last destination of a routing header.") \
-	X(UNSEGMENTED, "unsegmented", NOTE, "", "longer than any path MTU: captured before the sender's interface segmented it", \
+	X(UNSEGMENTED, "unsegmented", NOTE, "", "a frame that may have several packets, and could not be taken apart", \
 	  "tcpdump on a sender's or receiver's own interface sees bursts (UDP_SEGMENT, GRO) as one frame. They are taken apart by their " \
-	  "packets' ICRCs; this one was cut by the snap length, or no part of it has a right ICRC. Capture whole frames (tcpdump -s 0), " \
-	  "on the wire, or with \"rocemu run --pcap\".") \
+	  "packets' ICRCs; this one was cut by the snap length, or no part of it has a right ICRC. Its first packet is judged, but not its " \
+	  "length; PSNs that the others may have are not missing. Capture whole frames (tcpdump -s 0), on the wire, or with \"rocemu run --pcap\".") \
 	X(MALFORMED, "malformed", ERROR, "IBTA 9.2, 9.3", "shorter than its headers, or payload on an opcode without", \
 	  "The lengths in IP and UDP do not leave room for what the opcode promises, or there is more than it allows.") \
 	X(OPCODE_UNKNOWN, "opcode-unknown", WARN, "IBTA 9.2", "opcode that is not known here", \
@@ -190,7 +192,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(UNDECIDED, "undecided", NOTE, "", "would be an error, were the capture complete and in order", \
 	  "The text begins with the ID of the rule. Near this packet the connection has packets that are missing, double or out of " \
 	  "order, and such a network or capture can make what is seen of correct implementations. Or the hosts have several " \
-	  "connections with the same PSNs, and without the CM's messages it is not known which direction answers which. Lengths are undecided where packets were cut: a burst of several then looks like one.") \
+	  "connections with the same PSNs, and without the CM's messages it is not known which direction answers which. Where packets were cut, " \
+	  "lengths are undecided (a burst of several then looks like one), and so is what follows from bytes that are not there.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
 	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
 	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", \

@@ -63,8 +63,13 @@ static struct sent *sent_place(struct verify *v, struct requests *rq, uint32_t p
 	return &rq->sent[psn & rq->sent_mask];
 }
 
+static bool has_all(const struct pkt *p)
+{
+	return p->hdrs == rocemu_opcode_hdrs(p->p.h.opcode) && !p->hides;
+}
+
 /* What a retransmission repeats: all headers but AckReq, migration and congestion bits. */
-uint32_t sent_digest(const struct pkt *p)
+static uint32_t digest(const struct pkt *p)
 {
 	const struct rocemu_hdrs *h = &p->p.h;
 	uint32_t hdrs = rocemu_opcode_hdrs(h->opcode);
@@ -92,6 +97,17 @@ uint32_t sent_digest(const struct pkt *p)
 		MIX(h->ieth);
 #undef MIX
 	return (uint32_t)(d >> 32);
+}
+
+enum sameness sent_same(const struct sent *s, const struct pkt *p)
+{
+	const bool both = s->whole && has_all(p);
+
+	if (both)
+		return s->digest == digest(p) ? SAME : DIFFERS;
+	if (s->opcode != p->p.h.opcode)
+		return DIFFERS;
+	return !s->hides && !p->hides && s->len != p->p.payload_len ? DIFFERS : PERHAPS_SAME;
 }
 
 /* ---- neighbours ---- */
@@ -129,7 +145,7 @@ static void check_order(struct verify *v, struct flow *f, const struct sent *a,
 		found_at(v, f, RULE_OPCODE_ORDER, b->number, b->ts_ns,
 			 "%s with PSN %u after %s in packet %s", rocemu_opcode_name(b->opcode),
 			 b->psn, rocemu_opcode_name(a->opcode), packet_name(a->number));
-	else if (open && a->srqn != b->srqn)
+	else if (open && a->whole && b->whole && a->srqn != b->srqn)
 		found_at(v, f, RULE_XRC_SRQ, b->number, b->ts_ns,
 			 "SRQ 0x%x with PSN %u, 0x%x in packet %s", b->srqn, b->psn, a->srqn,
 			 packet_name(a->number));
@@ -144,7 +160,7 @@ static void check_reth(struct verify *v, struct flow *f, const struct sent *s)
 		return;
 	sum = (uint64_t)s->offset * f->mtu + s->len;
 	if (ends(s) ? sum != s->reth_len : sum >= s->reth_len && sum - s->len < s->reth_len)
-		length_found(v, f, RULE_RETH_LENGTH, s->number, s->ts_ns,
+		found_unless(v, f, f->cut, RULE_RETH_LENGTH, s->number, s->ts_ns,
 			     "%s with PSN %u makes %" PRIu64 " bytes, the RETH has %u",
 			     rocemu_opcode_name(s->opcode), s->psn, sum, s->reth_len);
 }
@@ -174,7 +190,7 @@ static bool follow(struct verify *v, struct flow *f, const struct sent *a, struc
 	s->epoch = a->epoch;
 	s->done = done;
 	if (!s->begin_known && !(ops_of(s) & ROCEMU_OP_FIRST) && a->begin_known && !ends(a) &&
-	    (ops_of(a) & KIND) == (ops_of(s) & KIND)) {
+	    !s->hides && (ops_of(a) & KIND) == (ops_of(s) & KIND)) {
 		s->begin_known = true;
 		s->offset = a->offset + 1;
 		s->reth_len = a->reth_len;
@@ -231,17 +247,19 @@ struct sent *sent_add(struct verify *v, struct flow *f, const struct pkt *p, uin
 		.ts_ns = p->rec->ts_ns,
 		.psn = h->psn,
 		.len = p->p.payload_len,
-		.digest = sent_digest(p),
+		.digest = digest(p),
+		.whole = has_all(p),
+		.hides = p->hides,
 		.ip_ids = {p->rec->ip.ip_id},
 		.opcode = h->opcode,
 		.span = span,
 		.copies = 1,
-		.begin_known = (p->ops & ROCEMU_OP_FIRST) != 0,
+		.begin_known = (p->ops & ROCEMU_OP_FIRST) != 0 && has_all(p),
 		.used = true,
 	};
-	if (rocemu_opcode_hdrs(h->opcode) & ROCEMU_HDR_RETH)
+	if (pkt_has(p, ROCEMU_HDR_RETH))
 		s->reth_len = h->reth.length;
-	if (rocemu_opcode_hdrs(h->opcode) & ROCEMU_HDR_XRCETH)
+	if (pkt_has(p, ROCEMU_HDR_XRCETH))
 		s->srqn = h->xrceth.srqn;
 	if (s->begin_known)
 		check_reth(v, f, s);

@@ -74,7 +74,7 @@ static struct flow *packet_flow(const struct verify *v, const struct logged *e)
 
 	if (e->flow != NULL && svc != ROCEMU_SVC_CNP)
 		return e->flow;
-	if (e->len < ROCEMU_BTH_LEN)
+	if (!e->bth)
 		return NULL;
 	for (unsigned i = 0; f == NULL && i < sizeof(services) / sizeof(services[0]); i++) {
 		if (svc == ROCEMU_SVC_CNP || svc == services[i])
@@ -189,6 +189,7 @@ static void request_mark(struct session *s, struct logged *e)
 	uint32_t psn = e->h.psn, span = 1;
 	int32_t ahead = rocemu_psn_diff(psn, d->next);
 	bool read = (rocemu_opcode_ops(e->h.opcode) & ROCEMU_OP_READ_REQ) != 0;
+	bool len_known = s->mtu != 0 && logged_has(e, ROCEMU_HDR_RETH);
 
 	if (!d->psn_known) {
 		const struct flow *f = e->flow;
@@ -211,9 +212,9 @@ static void request_mark(struct session *s, struct logged *e)
 		gap_add(d, d->next, (uint32_t)ahead);
 		e->missing = (uint32_t)ahead;
 	}
-	if (read && s->mtu != 0)
+	if (read && len_known)
 		span = read_responses(e->h.reth.length, s->mtu);
-	d->next_open = read && s->mtu == 0;
+	d->next_open = (read && !len_known) || e->hides;
 	d->next = psn_add(psn, span);
 	d->next_known = true;
 }
@@ -229,7 +230,7 @@ static void response_mark(struct session *s, struct logged *e)
 		return;
 	if (d->response_open && (ops & ROCEMU_OP_FIRST) == 0 && ahead > 0 && ahead < PSN_NEAR)
 		e->missing = (uint32_t)ahead;
-	d->response_open = (ops & ROCEMU_OP_LAST) == 0;
+	d->response_open = (ops & ROCEMU_OP_LAST) == 0 && !e->hides;
 	d->response_next = psn_add(e->h.psn, 1);
 }
 
@@ -238,6 +239,7 @@ static bool is_hint(const struct session_side *of, const struct logged *e)
 	int32_t ahead = rocemu_psn_diff(psn_add(e->h.psn, HINT_BEHIND), of->next);
 
 	return (rocemu_opcode_ops(e->h.opcode) & ROCEMU_OP_ACK) != 0 && of->next_known &&
+	       logged_has(e, ROCEMU_HDR_AETH) &&
 	       (e->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK && ahead < 0 &&
 	       ahead > -PSN_NEAR;
 }

@@ -28,11 +28,7 @@ static void settle(struct verify *v, struct flow *f, unsigned n, bool decided)
 
 	for (unsigned i = 0; i < n; i++) {
 		d = &f->tentative[i].found;
-		if (decided)
-			found_at(v, f, d->rule, d->number, d->ts_ns, "%s", d->text);
-		else
-			found_at(v, f, RULE_UNDECIDED, d->number, d->ts_ns, "%s: %s",
-				 rules[d->rule].id, d->text);
+		found_unless(v, f, !decided, d->rule, d->number, d->ts_ns, "%s", d->text);
 	}
 	f->tentative_n -= n;
 	for (unsigned i = 0; i < f->tentative_n; i++)
@@ -65,7 +61,8 @@ void tentative_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t 
 	va_start(ap, fmt);
 	vsnprintf(d.found.text, sizeof(d.found.text), fmt, ap);
 	va_end(ap);
-	if (f->disordered && f->clock - f->disorder_at < CALM) {
+	if ((f->disordered && f->clock - f->disorder_at < CALM) || veiled(v, f) ||
+	    (f->peer != NULL && veiled(v, f->peer))) {
 		found_at(v, f, RULE_UNDECIDED, number, ts_ns, "%s: %s", rules[rule].id,
 			 d.found.text);
 		return;
@@ -81,21 +78,6 @@ void tentative_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t 
 	f->tentative[f->tentative_n++] = d;
 	if (v->follow != NULL)
 		follow_print(v, f, &d.found, true);
-}
-
-void length_found(struct verify *v, struct flow *f, enum rule_id rule, uint64_t number,
-		  uint64_t ts_ns, const char *fmt, ...)
-{
-	char text[FINDING_TEXT];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (f->cut)
-		found_at(v, f, RULE_UNDECIDED, number, ts_ns, "%s: %s", rules[rule].id, text);
-	else
-		found_at(v, f, rule, number, ts_ns, "%s", text);
 }
 
 static void tick(struct verify *v, struct flow *f)

@@ -24,7 +24,9 @@ struct ud_source {
 	struct rocemu_gid src;
 	uint32_t qpn;
 	uint32_t expected; /* PSN */
-	uint64_t seen;	   /* bit 0: the PSN before */
+	uint32_t hidden;   /* as requests' */
+	bool veiled;
+	uint64_t seen; /* bit 0: the PSN before */
 };
 
 static struct ud_source **bucket(struct verify *v, const struct rocemu_gid *src, uint32_t qpn)
@@ -67,29 +69,34 @@ static struct ud_source *source_get(struct verify *v, const struct rocemu_gid *s
 static void check_psn(struct verify *v, struct flow *f, const struct pkt *p)
 {
 	struct ud_source *s = source_get(v, &p->rec->ip.src, p->p.h.deth.sqpn);
+	bool unsure = v->deth_cut || v->bth_cut != 0, shown;
 	uint32_t psn = p->p.h.psn;
 	int32_t d;
 
 	if (s == NULL)
 		return;
 	d = s->seen != 0 ? rocemu_psn_diff(psn, s->expected) : 0;
+	shown = rocemu_psn_diff(psn, s->hidden) > 0;
+	s->veiled = s->veiled || p->hides;
 	if (d >= 0) {
-		if (d > 0)
-			FOUND(v, f, UD_PSN, p, "PSN %u from QP 0x%x, expected %u", psn, s->qpn,
-			      s->expected);
+		s->hidden = psn_add(psn, 1 + veil_behind(p));
+		if (d > 0 && shown)
+			FOUND_UNLESS(unsure, v, f, UD_PSN, p, "PSN %u from QP 0x%x, expected %u",
+				     psn, s->qpn, s->expected);
 		s->seen = d + 1 < RECENT ? s->seen << (d + 1) | 1 : 1;
 		s->expected = psn_add(psn, 1);
 		return;
 	}
 	if (-d > RECENT) {
-		FOUND(v, f, UD_PSN, p, "PSN %u from QP 0x%x, expected %u: counted anew", psn,
-		      s->qpn, s->expected);
+		FOUND_UNLESS(unsure, v, f, UD_PSN, p,
+			     "PSN %u from QP 0x%x, expected %u: counted anew", psn, s->qpn,
+			     s->expected);
 		s->seen = 1;
-		s->expected = psn_add(psn, 1);
+		s->hidden = s->expected = psn_add(psn, 1);
 		return;
 	}
-	FOUND(v, f, UD_PSN, p, "PSN %u from QP 0x%x %s", psn, s->qpn,
-	      s->seen >> (-d - 1) & 1 ? "again: doubled by the network" : "came late");
+	FOUND_UNLESS(unsure || s->veiled, v, f, UD_PSN, p, "PSN %u from QP 0x%x %s", psn, s->qpn,
+		     s->seen >> (-d - 1) & 1 ? "again: doubled by the network" : "came late");
 	s->seen |= (uint64_t)1 << (-d - 1);
 }
 
@@ -114,6 +121,12 @@ void ud_input(struct verify *v, struct flow *f, const struct pkt *p)
 
 	f->rq.packets++;
 	f->rq.bytes += p->p.payload_len;
+	if (!pkt_has(p, ROCEMU_HDR_DETH)) {
+		v->deth_cut = true;
+		if (f->dqpn == ROCEMU_GSI_QPN)
+			veil_note(v, &p->rec->ip, BETWEEN_MAD_CUT);
+		return;
+	}
 	if (sqpn == 0 || sqpn == QPN_MULTICAST || f->dqpn == 0)
 		FOUND(v, f, UD_QPN, p, "from QP 0x%x to QP 0x%x", sqpn, f->dqpn);
 	check_qkey(v, f, p);

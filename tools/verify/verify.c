@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "model.h"
 #include "wire/burst.h"
+#include "wire/text.h"
 
 enum {
 	HASH_SIZE = 1 << 14,
@@ -237,7 +238,8 @@ void verify_finish(struct verify *v)
 	}
 	exchange_finish(v);
 	if (cnp != NULL && ce == 0)
-		found_at(v, cnp, RULE_CNP_NO_CE, 0, cnp->last_ns, "QP 0x%x", cnp->dqpn);
+		found_unless(v, cnp, v->bth_cut != 0, RULE_CNP_NO_CE, 0, cnp->last_ns, "QP 0x%x",
+			     cnp->dqpn);
 }
 
 uint64_t verify_errors(const struct verify *v)
@@ -290,6 +292,30 @@ static void look_ahead(struct verify *v, const char *path)
 	views_decide(v);
 }
 
+/* @return whether there is nothing in the capture to judge, and why. */
+static bool nothing_judged(const struct verify *v, const char *path, char *err, size_t errlen)
+{
+	struct text t = text_start(err, errlen);
+
+	if (v->packets != 0 && v->bth_cut == v->packets) {
+		text_add(&t,
+			 "none of the %" PRIu64 " RoCEv2 packets of %s has its whole BTH: capture "
+			 "at least 128 bytes of each frame (tcpdump -s 128)",
+			 v->packets, path);
+		return true;
+	}
+	if (v->packets != 0)
+		return false;
+	text_add(&t, "%s has no RoCEv2 packets (UDP port 4791) in its %" PRIu64 " frames", path,
+		 v->frames);
+	if (v->passed.cut != 0)
+		text_add(&t,
+			 "; %" PRIu64 " are cut before UDP's header: capture at least 128 bytes of "
+			 "each (tcpdump -s 128)",
+			 v->passed.cut);
+	return true;
+}
+
 /* All of r, which ends here. */
 static int verify_all(struct verify *v, struct capture_reader *r, const char *path, char *err,
 		      size_t errlen)
@@ -306,6 +332,7 @@ static int verify_all(struct verify *v, struct capture_reader *r, const char *pa
 	}
 	v->frames = capture_reader_frames(r);
 	v->dropped = capture_reader_dropped(r);
+	v->passed = capture_reader_passed(r);
 	if (v->stop != NULL && *v->stop != 0)
 		ret = 0; /* possibly within a frame */
 	if (ret < 0)
@@ -313,12 +340,8 @@ static int verify_all(struct verify *v, struct capture_reader *r, const char *pa
 			 capture_reader_error(r));
 	capture_reader_close(r);
 	verify_finish(v);
-	if (ret == 0 && v->packets == 0) {
-		snprintf(err, errlen,
-			 "%s has no RoCEv2 packets (UDP port 4791) in its %" PRIu64 " frames", path,
-			 v->frames);
+	if (ret == 0 && nothing_judged(v, path, err, errlen))
 		return -1;
-	}
 	if (ret == 0 && v->out_of_memory) {
 		snprintf(err, errlen, "no memory for all connections of %s", path);
 		return -1;

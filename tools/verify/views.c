@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/util.h"
 #include "model.h"
+#include "wire/cut.h"
 
 enum {
 	PLACES = 1 << 15,
@@ -134,10 +135,10 @@ static bool never_again(const struct capture_rec *rec)
 
 bool view_again(struct verify *v, const struct capture_rec *rec)
 {
-	struct view *w = view_of(v, rec);
+	struct view *w = cut_has_bth(rec) ? view_of(v, rec) : NULL;
 	unsigned at = 0, most = 0;
 
-	if (w == NULL)
+	if (w == NULL) /* no memory, or not enough of it to recognize it */
 		return false;
 	if (w->count[0] != 0 && never_again(rec))
 		return true;

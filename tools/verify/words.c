@@ -7,6 +7,7 @@
 
 #include "lesson.h"
 #include "names.h"
+#include "wire/cut.h"
 
 struct words {
 	struct text *t;
@@ -45,15 +46,13 @@ static void packets(const struct words *w)
 
 static void extras(const struct words *w)
 {
-	uint32_t hdrs = rocemu_opcode_hdrs(w->s->opcode_last);
-
-	if (hdrs & ROCEMU_HDR_IMMDT)
+	if (logged_has(w->last, ROCEMU_HDR_IMMDT))
 		text_add(w->t, " With it go 4 bytes of immediate data, 0x%08" PRIx32 "%s",
 			 w->last->h.imm,
 			 rocemu_opcode_ops(w->s->opcode) & ROCEMU_OP_WRITE
 				 ? ", which take a receive of the peer."
 				 : ".");
-	if (hdrs & ROCEMU_HDR_IETH)
+	if (logged_has(w->last, ROCEMU_HDR_IETH))
 		text_add(w->t, " %s's key 0x%" PRIx32 " becomes invalid with it.", w->peer,
 			 w->last->h.ieth);
 	if (w->last->h.ackreq)
@@ -75,7 +74,9 @@ static void send_words(const struct words *w)
 			text_add_gid(w->t, &w->first->ip.dst);
 		else
 			text_add(w->t, "0x%" PRIx32, h->dqpn);
-		text_add(w->t, ", Q_Key 0x%" PRIx32 ".", h->deth.qkey);
+		if (logged_has(w->first, ROCEMU_HDR_DETH))
+			text_add(w->t, ", Q_Key 0x%" PRIx32, h->deth.qkey);
+		text_add(w->t, ".");
 		if (w->s->first == 0)
 			text_add(w->t, " No answer follows: UD is not acknowledged.");
 		extras(w);
@@ -91,7 +92,9 @@ static void send_words(const struct words *w)
 
 static void target(const struct words *w, uint64_t va, uint32_t rkey)
 {
-	text_add(w->t, "%s's memory at 0x%" PRIx64 ", key 0x%" PRIx32, w->peer, va, rkey);
+	text_add(w->t, "%s's memory", w->peer);
+	if (logged_has(w->first, ROCEMU_HDR_RETH | ROCEMU_HDR_ATOMICETH))
+		text_add(w->t, " at 0x%" PRIx64 ", key 0x%" PRIx32, va, rkey);
 }
 
 static void write_words(const struct words *w)
@@ -117,11 +120,14 @@ static void read_words(const struct words *w)
 	uint32_t mtu = w->l->session->mtu, n;
 
 	text_add(w->t, "%s", w->who);
-	bytes(w, " requests", h->reth.length);
+	if (logged_has(w->first, ROCEMU_HDR_RETH))
+		bytes(w, " requests", h->reth.length);
+	else
+		text_add(w->t, " requests bytes");
 	text_add(w->t, " of ");
 	target(w, h->reth.va, h->reth.rkey);
 	text_add(w->t, " (RDMA READ), PSN %" PRId32 ".", w->first->psn);
-	if (mtu == 0)
+	if (mtu == 0 || !logged_has(w->first, ROCEMU_HDR_RETH))
 		return;
 	n = read_responses(h->reth.length, mtu);
 	if (n > 1)
@@ -136,7 +142,9 @@ static void atomic_words(const struct words *w)
 	const struct rocemu_hdrs *h = &w->first->h;
 	bool add = h->opcode == ROCEMU_RC_FETCH_ADD || h->opcode == ROCEMU_XRC_FETCH_ADD;
 
-	if (add)
+	if (!logged_has(w->first, ROCEMU_HDR_ATOMICETH))
+		text_add(w->t, "%s requests to change 8 bytes of ", w->who);
+	else if (add)
 		text_add(w->t, "%s requests to add 0x%" PRIx64 " to the 8 bytes in ", w->who,
 			 h->atomiceth.swap_add);
 	else
@@ -153,7 +161,10 @@ static void other_request(const struct words *w)
 {
 	const struct rocemu_hdrs *h = &w->first->h;
 
-	if (rocemu_opcode_ops(h->opcode) & ROCEMU_OP_FLUSH)
+	if ((rocemu_opcode_ops(h->opcode) & ROCEMU_OP_FLUSH) &&
+	    !logged_has(w->first, ROCEMU_HDR_RETH))
+		text_add(w->t, "%s requests to flush ", w->who);
+	else if (rocemu_opcode_ops(h->opcode) & ROCEMU_OP_FLUSH)
 		text_add(w->t, "%s requests to flush %" PRIu32 " bytes of ", w->who,
 			 h->reth.length);
 	else
@@ -208,9 +219,13 @@ static void response_words(const struct words *w, uint32_t ops)
 			bytes(w, " answers with", w->s->bytes);
 		packets(w);
 	} else if (ops & ROCEMU_OP_ATOMIC_ACK) {
-		text_add(w->t,
-			 "%s answers with the value from before: 0x%" PRIx64 ", PSN %" PRId32 ".",
-			 w->who, w->first->h.atomicack, w->first->psn);
+		text_add(w->t, "%s answers with the value from before", w->who);
+		if (logged_has(w->first, ROCEMU_HDR_ATOMICACK))
+			text_add(w->t, ": 0x%" PRIx64, w->first->h.atomicack);
+		text_add(w->t, ", PSN %" PRId32 ".", w->first->psn);
+	} else if (!logged_has(w->first, ROCEMU_HDR_AETH)) {
+		text_add(w->t, "%s acknowledges PSN %" PRId32 ", or refuses it.", w->who,
+			 w->first->psn);
 	} else if (w->first->hint) {
 		text_add(
 			w->t,
@@ -329,16 +344,35 @@ static void around(const struct words *w)
 			 w->first->missing == w->s->missing ? "before it" : "among them");
 	if (w->s->late)
 		text_add(w->t, " This packet was missing: it came late, or was sent again.");
+	if (w->s->hides)
+		text_add(w->t,
+			 " The capture has a part of the frame, which may hold more packets.");
+}
+
+/* What the capture does not have of the headers. */
+static void left_out(const struct words *w)
+{
+	uint32_t missing = rocemu_opcode_hdrs(w->first->h.opcode) & ~w->first->hdrs;
+	char names[64];
+
+	if (missing == 0)
+		return;
+	cut_names(names, sizeof(names), missing);
+	text_add(w->t, " (The capture does not have the %s.)", names);
 }
 
 static void packet_words(const struct words *w)
 {
 	uint32_t ops = rocemu_opcode_ops(w->s->opcode);
 
+	if (w->first->cut && !w->first->bth) {
+		text_add(w->t, "%s sends a packet, of which the capture has too little.", w->who);
+		return;
+	}
 	if (!w->first->decoded) {
 		text_add(w->t, "%s sends a packet that no receiver takes (", w->who);
 		name_packet(w->t, w->first);
-		text_add(w->t, "): malformed, cut short by the capture, or its ICRC is wrong.");
+		text_add(w->t, "): malformed, or its ICRC is wrong.");
 		return;
 	}
 	if (w->s->again)
@@ -363,6 +397,7 @@ static void packet_words(const struct words *w)
 			 w->who, w->peer);
 	else
 		other_request(w);
+	left_out(w);
 	around(w);
 }
 

@@ -2,7 +2,7 @@
 // The capture as columns. Everything in it comes from the network: it becomes text, never markup.
 const byId = id => document.getElementById(id);
 const data = JSON.parse(byId('data').textContent);
-const BACK = 1, DECODED = 2, CUT = 4, SE = 8, MIGREQ = 16, FECN = 32, BECN = 64, ACKREQ = 128, AGAIN = 256, LATE = 512, HINT = 1024;
+const BACK = 1, DECODED = 2, CUT = 4, SE = 8, MIGREQ = 16, FECN = 32, BECN = 64, ACKREQ = 128, AGAIN = 256, LATE = 512, HINT = 1024, HIDES = 2048;
 
 function make(parent, name, attributes, text) {
   const e = document.createElement(name);
@@ -48,10 +48,10 @@ for (let i = 0, at = 0; i < log.n; i++) {
 const decoded = i => (log.flags[i] & DECODED) !== 0;
 const side = i => log.flags[i] & BACK;   // 0: A sent it, 1: B
 const opcodeOf = i => opcodes.get(log.opcode[i]);
-// A field of an extension header that is one number; undefined: it has none.
+// A field of an extension header that is one number; undefined: it has none, or it was cut (-1).
 function extension(i, field) {
-  const at = decoded(i) ? opcodeOf(i).at[field] : undefined;
-  return at === undefined ? undefined : log.extensions[log.at[i] + at];
+  const at = decoded(i) ? opcodeOf(i).at[field] : undefined, value = log.extensions[log.at[i] + at];
+  return at === undefined || value < 0 ? undefined : value;
 }
 const isNak = i => { const s = extension(i, 'aeth.syndrome'); return s !== undefined && (s & 0x60) !== 0; };
 const isRequest = i => { const k = opcodeOf(i).kind; return k === 'request' || k === 'read'; };
@@ -110,10 +110,10 @@ function label(i) {
   const parts = [nameOf(i)], mad = data.mads[i], length = extension(i, 'reth.length'), msn = extension(i, 'aeth.msn');
   if (!mad) parts.push('PSN ' + shownPsn(i));
   if (length !== undefined && log.len[i] === 0) parts.push('for ' + bytes(length));
-  else if (!mad && log.len[i]) parts.push(bytes(log.len[i]));
+  else if (!mad && log.len[i] && !(log.flags[i] & HIDES)) parts.push(bytes(log.len[i]));
   if (msn !== undefined) parts.push('MSN ' + msn);
   const f = log.flags[i];
-  return parts.join(', ') + (!decoded(i) ? ' (invalid)' : f & AGAIN ? ' (again)' : f & LATE ? ' (late)' : f & HINT ? ' (hint: missing)' : '');
+  return parts.join(', ') + (!decoded(i) ? f & CUT ? ' (cut)' : ' (invalid)' : f & HIDES ? ' (cut, perhaps several)' : f & AGAIN ? ' (again)' : f & LATE ? ' (late)' : f & HINT ? ' (hint: missing)' : '');
 }
 function missingLabel(i) {
   const n = log.missing[i], last = shownPsn(i) - 1, first = last - n + 1, wrap = x => state.relative ? x : x & 0xffffff;
@@ -156,13 +156,14 @@ function fieldsOf(i) {
   if (!decoded(i)) return out;
   let at = log.at[i];
   for (const [name, wide] of opcodeOf(i).fields) {
-    if (wide) add(name, '0x' + (BigInt(log.extensions[at]) << 32n | BigInt(log.extensions[at + 1])).toString(16));
+    if (log.extensions[at] < 0) add(name, 'not captured');
+    else if (wide) add(name, '0x' + (BigInt(log.extensions[at]) << 32n | BigInt(log.extensions[at + 1])).toString(16));
     else both(name, log.extensions[at]);
     at += wide ? 2 : 1;
   }
-  add('payload', bytes(log.len[i]));
-  both('icrc', log.icrc[i]);
+  add('payload', bytes(log.len[i]) + (f & HIDES ? ', or several packets' : ''));
   if (f & CUT) add('captured', 'not all of it');
+  else both('icrc', log.icrc[i]);
   return out;
 }
 

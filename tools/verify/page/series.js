@@ -43,7 +43,7 @@ function seriesOf(s) {
     if (s.kind === 'datagrams') continue;
     if (kind === 'request' || kind === 'read') {
       if (repeated) { pending[d].again(rel); continue; }
-      const length = extension(i, 'reth.length'), size = kind === 'read' ? length : log.len[i];
+      const length = extension(i, 'reth.length') || 0, size = kind === 'read' ? length : log.len[i];
       const spans = kind === 'read' && s.mtu ? Math.max(1, Math.ceil(length / s.mtu)) : 1;
       pending[d].add(rel, rel + spans - 1, size, t);
       put(out.outstanding[d], t, pending[d].bytes);
