@@ -17,7 +17,7 @@ struct decode {
 	bool json;
 	uint64_t limit; /* packets to print; 0: all */
 	uint64_t t0_ns; /* of the first packet */
-	uint64_t packets, malformed, bad_icrc, cut, fragments;
+	uint64_t packets, v1, malformed, bad_icrc, cut, fragments;
 };
 
 /** A packet, and what is wrong with it. */
@@ -110,6 +110,10 @@ static void describe(char *text, size_t len, const struct capture_rec *rec, cons
 		if (rec->hides)
 			snprintf(text + n, len - n, " (perhaps several packets)");
 	}
+	if (rec->v1) {
+		n = strlen(text);
+		snprintf(text + n, len - n, " (RoCEv1)");
+	}
 }
 
 static void print_line(const struct decode *d, const struct capture_rec *rec, unsigned segment,
@@ -145,6 +149,8 @@ static void print_json(const struct capture_rec *rec, unsigned segment, const st
 	       rec->number, rec->ts_ns, src, dst, rec->ip.sport);
 	if (segment)
 		printf(", \"segment\": %u", segment);
+	if (rec->v1)
+		printf(", \"roce_v1\": true");
 	if (rec->fragment)
 		printf(", \"fragment_at\": %u", rec->fragment_at);
 	if (rec->fragment_at == 0 && cut_has_bth(rec))
@@ -169,6 +175,7 @@ static void count(struct decode *d, const struct capture_rec *rec, const struct 
 	if (rec->fragment_at != 0)
 		return;
 	d->packets++;
+	d->v1 += rec->v1;
 	d->cut += j->cut && !rec->fragment;
 	d->malformed += is_malformed(rec, j);
 	d->bad_icrc += !j->cut && j->form == ROCEMU_DROP_NONE && !j->icrc_ok;
@@ -193,6 +200,7 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 
 static int decode_file(struct decode *d, const char *self, const char *path)
 {
+	struct capture_passed passed;
 	struct capture_reader *r;
 	struct capture_rec rec;
 	char err[512];
@@ -207,13 +215,16 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 	fflush(stdout);
 	if (ret < 0)
 		fprintf(stderr, "%s: %s\n", self, capture_reader_error(r));
+	capture_count_text(err, sizeof(err), d->packets, d->v1);
 	fprintf(stderr,
-		"%" PRIu64 " RoCEv2 packets in %" PRIu64 " frames, %" PRIu64 " malformed, %" PRIu64
+		"%s in %" PRIu64 " frames, %" PRIu64 " malformed, %" PRIu64
 		" with a wrong ICRC, %" PRIu64 " cut short",
-		d->packets, capture_reader_frames(r), d->malformed, d->bad_icrc, d->cut);
+		err, capture_reader_frames(r), d->malformed, d->bad_icrc, d->cut);
 	if (d->fragments != 0)
 		fprintf(stderr, ", %" PRIu64 " IP fragments", d->fragments);
-	fputc('\n', stderr);
+	passed = capture_reader_passed(r);
+	capture_passed_text(err, sizeof(err), &passed);
+	fprintf(stderr, "%s\n", err);
 	capture_reader_close(r);
 	return ret < 0 || d->malformed || d->bad_icrc ? TOOL_FAILED : TOOL_OK;
 }

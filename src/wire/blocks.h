@@ -16,8 +16,10 @@ enum link_type {
 	LINK_RAW = 101,
 	LINK_LOOP = 108,
 	LINK_SLL = 113,
+	LINK_ERF = 197,
 	LINK_IPV4 = 228,
 	LINK_IPV6 = 229,
+	LINK_INFINIBAND = 247,
 	LINK_SLL2 = 276,
 };
 

@@ -3,12 +3,15 @@
 
 #include "base/util.h"
 #include "wire/cut.h"
+#include "wire/icrc.h"
 #include "wire/segment.h"
 
 static bool icrc_fits(const struct capture_rec *rec)
 {
 	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
 
+	if (rec->v1)
+		return icrc_v1_fits(&rec->ip, rec->data, rec->len);
 	return rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0;
 }
 
@@ -16,7 +19,7 @@ void burst_each(const struct capture_rec *rec, burst_fn *fn, void *arg)
 {
 	const bool whole = rec->wire_len <= rec->len && rec->fragment_at == 0;
 	const bool wrong = whole && !icrc_fits(rec);
-	const size_t size = wrong ? segment_size(&rec->ip, rec->data, rec->len) : 0;
+	const size_t size = wrong && !rec->v1 ? segment_size(&rec->ip, rec->data, rec->len) : 0;
 	struct capture_rec one = *rec;
 	unsigned k = 0;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading captures: blocks from a file, or frames from libpcap live; the packets in them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/util.h"
 #include "wire/blocks.h"
 #include "wire/capture.h"
+#include "wire/text.h"
 
 enum {
 	SLL2_IFINDEX = 4,
@@ -66,7 +68,8 @@ static int check_link(uint32_t link, const char *path, char *errbuf, size_t errl
 	if (encap_link_known(link))
 		return 0;
 	snprintf(errbuf, errlen,
-		 "%s has link layer %s; Ethernet, raw IP, loopback and Linux cooked can be read",
+		 "%s has link layer %s; Ethernet, raw IP, loopback, Linux cooked and ERF can be "
+		 "read",
 		 path, name != NULL ? name : "unknown");
 	return -EINVAL;
 }
@@ -115,7 +118,7 @@ static void live_filter(pcap_t *p)
 		"ip6 proto 41 or ether proto 0x8847 or ether proto 0x8848 or ether proto 0x8100 or "
 		"ether proto 0x88a8 or ether proto 0x9100 or ip[6:2] & 0x3fff != 0 or "
 		"ip proto 51 or ip6[6] = 0 or ip6[6] = 43 or ip6[6] = 44 or ip6[6] = 51 or "
-		"ip6[6] = 60 or ip6[6] = 143",
+		"ip6[6] = 60 or ip6[6] = 143 or ether proto 0x8915",
 		"ip or ip6",
 	};
 	struct bpf_program program;
@@ -296,7 +299,12 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 		case ENCAP_SHORT:
 			r->passed.cut += b.caplen < b.len;
 			continue;
+		case ENCAP_INFINIBAND:
+			r->passed.infiniband++;
+			continue;
 		case ENCAP_NOTHING:
+			if (!encap_link_known(b.link) && r->passed.link++ == 0)
+				r->passed.link_type = b.link;
 			continue;
 		default:
 			break;
@@ -307,6 +315,7 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 			.number = r->frames,
 			.ts_ns = b.ts_ns,
 			.ip = found.ip,
+			.v1 = found.v1,
 			.extras = found.extras,
 			.fragment = found.fragment,
 			.fragment_at = found.fragment_at,
@@ -334,6 +343,36 @@ uint64_t capture_reader_frames(const struct capture_reader *r)
 struct capture_passed capture_reader_passed(const struct capture_reader *r)
 {
 	return r->passed;
+}
+
+size_t capture_count_text(char *buf, size_t size, uint64_t packets, uint64_t v1)
+{
+	struct text t = text_start(buf, size);
+
+	if (v1 == 0 || v1 < packets)
+		text_add(&t, "%" PRIu64 " RoCEv2 ", packets - v1);
+	if (v1 != 0)
+		text_add(&t, "%s%" PRIu64 " RoCEv1 ", v1 < packets ? "and " : "", v1);
+	text_add(&t, "packets");
+	return t.len;
+}
+
+size_t capture_passed_text(char *buf, size_t size, const struct capture_passed *p)
+{
+	struct text t = text_start(buf, size);
+
+	if (p->cut != 0)
+		text_add(&t,
+			 "; %" PRIu64 " frames cut before UDP's header: capture at least 128 bytes "
+			 "of each (tcpdump -s 128)",
+			 p->cut);
+	if (p->infiniband != 0)
+		text_add(&t, "; %" PRIu64 " frames of native InfiniBand, which Wireshark reads",
+			 p->infiniband);
+	if (p->link != 0)
+		text_add(&t, "; %" PRIu64 " frames of a link layer that cannot be read (LINKTYPE %u)",
+			 p->link, p->link_type);
+	return t.len;
 }
 
 uint64_t capture_reader_dropped(struct capture_reader *r)

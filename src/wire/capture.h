@@ -2,8 +2,8 @@
 /*
  * Captures of RoCEv2 packets. Written: pcap with nanoseconds, raw IP (no link layer). Read: pcap
  * and pcapng, also compressed (source.h), and live from an interface; with Ethernet, raw IP, BSD
- * loopback or Linux cooked (v1, v2) link layers and tunnels in them (encap.h). What is not RoCEv2
- * is passed over.
+ * loopback, Linux cooked (v1, v2) or ERF link layers and tunnels in them (encap.h). What is not
+ * RoCE is passed over.
  *
  * No locks inside. Error texts are for the user: they name the file and what is wrong with it.
  */
@@ -55,6 +55,7 @@ struct capture_rec {
 	uint64_t number; /* of the frame in the file, from 1, all frames counted */
 	uint64_t ts_ns;	 /* nanoseconds since 1970 */
 	struct ip_udp ip;
+	bool v1;	/* RoCEv1 */
 	uint8_t extras; /* as encap_found's */
 	/* An IP fragment. The first has the packet's beginning and is a packet like those that the
 	 * capture cut; a later one, fragment_at not 0, is none. */
@@ -108,10 +109,20 @@ uint64_t capture_reader_frames(const struct capture_reader *r);
 
 /** Frames that may be RoCEv2 and were not read. */
 struct capture_passed {
-	uint64_t cut; /* the capture has not all of the headers down to UDP's */
+	uint64_t cut;	     /* the capture has not all of the headers down to UDP's */
+	uint64_t infiniband; /* native InfiniBand */
+	uint64_t link;	     /* of a link layer that is not known here */
+	uint32_t link_type;  /* the first of those */
 };
 
 struct capture_passed capture_reader_passed(const struct capture_reader *r);
+
+/** "12 RoCEv2 packets"; v1 of them are RoCEv1's. As snprintf(). */
+size_t capture_count_text(char *buf, size_t size, uint64_t packets, uint64_t v1);
+
+/** "; 12 frames of native InfiniBand, ...": what they are and what to do; empty: there are none.
+ * As snprintf(). */
+size_t capture_passed_text(char *buf, size_t size, const struct capture_passed *p);
 
 /** Frames that a live capture dropped for lack of room. */
 uint64_t capture_reader_dropped(struct capture_reader *r);

@@ -68,7 +68,7 @@ bool cut_may_be_burst(const struct capture_rec *rec)
 	uint32_t ops;
 	size_t hdr, rest;
 
-	if (rec->len >= rec->wire_len || rec->fragment || !cut_has_bth(rec))
+	if (rec->len >= rec->wire_len || rec->fragment || rec->v1 || !cut_has_bth(rec))
 		return false;
 	ops = rocemu_opcode_ops(rec->data[0]);
 	hdr = rocemu_opcode_hdr_len(rec->data[0]);

@@ -26,11 +26,19 @@ enum {
 	IP_PROTO_IPV6 = 41,
 	IP_PROTO_GRE = 47,
 	IP_PROTO_ETHERNET = 143,
+	ERF_TYPE = 8,
+	ERF_TYPE_MASK = 0x7f,
+	ERF_MORE = 0x80, /* of the type, and of an extension's first byte: an extension follows */
+	ERF_LEN = 16,
+	ERF_EXTENSION = 8,
+	ERF_PAD = 2, /* before Ethernet */
 };
 /* clang-format off */
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_QINQ = 0x88a8, TYPE_OLD_QINQ = 0x9100,
        TYPE_MPLS = 0x8847, TYPE_MPLS_MULTICAST = 0x8848, TYPE_BRIDGED = 0x6558, TYPE_ERSPAN2 = 0x88be,
-       TYPE_ERSPAN3 = 0x22eb };
+       TYPE_ERSPAN3 = 0x22eb, TYPE_ROCE1 = 0x8915 };
+enum { ERF_ETHERNET = 2, ERF_COLOR_ETHERNET = 11, ERF_DSM_ETHERNET = 16, ERF_HASH_ETHERNET = 20, ERF_INFINIBAND = 21,
+       ERF_IPV4 = 22, ERF_IPV6 = 23, ERF_INFINIBAND_LINK = 25 };
 enum { PORT_VXLAN = 4789, PORT_VXLAN_LINUX = 8472, PORT_GENEVE = 6081 };
 enum { GRE_CHECKSUM = 0x8000, GRE_ROUTING = 0x4000, GRE_KEY = 0x2000, GRE_SEQUENCE = 0x1000, GRE_VERSION = 7 };
 /* clang-format on */
@@ -43,7 +51,8 @@ enum next {
 	NEXT_IP,
 	NEXT_FOUND,
 	NEXT_FRAGMENT,
-	NEXT_SHORT
+	NEXT_SHORT,
+	NEXT_INFINIBAND,
 };
 
 struct walk {
@@ -100,6 +109,33 @@ static enum next take_mpls(struct walk *w)
 	}
 }
 
+static void note_ip(struct walk *w, const struct ip_packet *ip)
+{
+	w->found->ip = ip->h;
+	w->found->extras = ip->extras;
+	w->found->fragment = ip->fragment;
+	w->found->fragment_id = ip->id;
+	w->found->fragment_at = ip->offset;
+}
+
+/* RoCEv1: a GRH, which has an IPv6 header's form. */
+static enum next take_grh(struct walk *w)
+{
+	struct ip_packet grh;
+	enum ip_verdict v = ip_read(&grh, w->p, w->len);
+
+	if (v == IPHDR_SHORT)
+		return NEXT_SHORT;
+	if (v != IPHDR_OK || !grh.v6 || grh.proto != IP_PROTO_IBA || grh.extras != 0)
+		return NEXT_NOTHING;
+	note_ip(w, &grh);
+	w->found->v1 = true;
+	w->found->data = grh.payload;
+	w->found->len = grh.len;
+	w->found->wire_len = grh.wire_len;
+	return NEXT_FOUND;
+}
+
 static enum next take_type(struct walk *w)
 {
 	switch (w->type) {
@@ -118,6 +154,8 @@ static enum next take_type(struct walk *w)
 		return take_mpls(w);
 	case TYPE_BRIDGED:
 		return NEXT_ETHERNET;
+	case TYPE_ROCE1:
+		return take_grh(w);
 	default:
 		return NEXT_NOTHING;
 	}
@@ -215,15 +253,6 @@ static bool port_wanted(const struct encap_ports *ports, uint16_t port)
 	return false;
 }
 
-static void note_ip(struct walk *w, const struct ip_packet *ip)
-{
-	w->found->ip = ip->h;
-	w->found->extras = ip->extras;
-	w->found->fragment = ip->fragment;
-	w->found->fragment_id = ip->id;
-	w->found->fragment_at = ip->offset;
-}
-
 static enum next take_ip(struct walk *w)
 {
 	struct encap_found *found = w->found;
@@ -256,9 +285,47 @@ static enum next take_ip(struct walk *w)
 	return NEXT_FOUND;
 }
 
+/* The header of a record of an Endace card. */
+static enum next take_erf(struct walk *w)
+{
+	uint8_t type;
+	bool more;
+
+	if (w->len < ERF_LEN)
+		return NEXT_SHORT;
+	type = w->p[ERF_TYPE] & ERF_TYPE_MASK;
+	more = (w->p[ERF_TYPE] & ERF_MORE) != 0;
+	skip(w, ERF_LEN, NEXT_NOTHING);
+	while (more) {
+		if (w->len < ERF_EXTENSION)
+			return NEXT_SHORT;
+		more = (w->p[0] & ERF_MORE) != 0;
+		skip(w, ERF_EXTENSION, NEXT_NOTHING);
+	}
+	switch (type) {
+	case ERF_ETHERNET:
+	case ERF_COLOR_ETHERNET:
+	case ERF_DSM_ETHERNET:
+	case ERF_HASH_ETHERNET:
+		return skip(w, ERF_PAD, NEXT_ETHERNET);
+	case ERF_IPV4:
+	case ERF_IPV6:
+		return NEXT_IP;
+	case ERF_INFINIBAND:
+	case ERF_INFINIBAND_LINK:
+		return NEXT_INFINIBAND;
+	default:
+		return NEXT_NOTHING;
+	}
+}
+
 static enum next take_link(struct walk *w, uint32_t link)
 {
 	switch (link) {
+	case LINK_ERF:
+		return take_erf(w);
+	case LINK_INFINIBAND:
+		return NEXT_INFINIBAND;
 	case LINK_RAW:
 	case LINK_RAW_OLD:
 	case LINK_IPV4:
@@ -296,6 +363,8 @@ bool encap_link_known(uint32_t link)
 	case LINK_LOOP:
 	case LINK_SLL:
 	case LINK_SLL2:
+	case LINK_ERF:
+	case LINK_INFINIBAND:
 		return true;
 	default:
 		return false;
@@ -311,6 +380,8 @@ static enum encap_verdict verdict(enum next next)
 		return ENCAP_FRAGMENT;
 	case NEXT_SHORT:
 		return ENCAP_SHORT;
+	case NEXT_INFINIBAND:
+		return ENCAP_INFINIBAND;
 	default:
 		return ENCAP_NOTHING;
 	}
@@ -323,6 +394,7 @@ enum encap_verdict encap_find(const struct encap_ports *ports, uint32_t link, co
 	enum next next;
 
 	found->encap = ENCAP_NONE;
+	found->v1 = found->offloaded = false;
 	found->dmac = NULL;
 	next = take_link(&w, link);
 	for (unsigned i = 0; i < MAX_LAYERS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the RoCEv2 packet in a captured frame: behind Ethernet, VLAN tags and MPLS labels, also
- * inside VXLAN, Geneve, GRE, ERSPAN (I, II, III), IP in IP and SRv6, in any order up to a depth;
- * behind IPv4 options and IPv6 extension headers. Pure.
+ * Finds the RoCEv2 packet, or RoCEv1's, in a captured frame: behind Ethernet, VLAN tags and MPLS
+ * labels, also inside VXLAN, Geneve, GRE, ERSPAN (I, II, III), IP in IP and SRv6, in any order up
+ * to a depth; behind IPv4 options and IPv6 extension headers. Pure.
  */
 #ifndef WIRE_ENCAP_H
 #define WIRE_ENCAP_H
@@ -37,16 +37,18 @@ enum encap {
 
 /** What is in a frame. */
 enum encap_verdict {
-	ENCAP_NOTHING = 0, /* no RoCEv2 packet */
+	ENCAP_NOTHING = 0, /* no RoCE packet */
 	ENCAP_FOUND,	   /* a packet, or the first fragment of one */
 	ENCAP_FRAGMENT,	   /* a later fragment of UDP; its port is in the first */
 	ENCAP_SHORT,	   /* it ends within the headers that it should have */
+	ENCAP_INFINIBAND,  /* a packet of native InfiniBand */
 };
 
 /** A packet that was found; pointers are borrowed from the frame. */
 struct encap_found {
-	struct ip_udp ip;
-	uint8_t extras; /* bit 1 << enum ip_extra for each header between IP's and UDP's */
+	struct ip_udp ip; /* of RoCEv1 what the GRH has; no ports */
+	bool v1;	  /* RoCEv1: a GRH in place of IP and UDP */
+	uint8_t extras;	  /* bit 1 << enum ip_extra for each header between IP's and UDP's */
 	bool fragment;
 	uint32_t fragment_id; /* the same in all fragments of a packet between two addresses */
 	uint32_t fragment_at; /* a fragment's place in UDP's bytes */

@@ -3,7 +3,7 @@
  * The invariant CRC (IBTA vol. 1, 7.8.1 and annex A17.3.3): CRC-32 over eight bytes of ones, the IP
  * header with TOS, TTL and checksum (traffic class, flow label and hop limit) as ones, the UDP
  * header with its checksum as ones, the BTH with byte 4 as ones, and everything from there to the
- * pad inclusive.
+ * pad inclusive. RoCEv1's has the GRH in place of IP and UDP.
  *
  * ISA-L's crc32_gzip_refl() complements the value going in and coming out, as zlib's crc32() does:
  * a call's result is the next call's seed.
@@ -12,6 +12,7 @@
 
 #include <isa-l/crc.h>
 
+#include <rocemu/mad.h>
 #include <rocemu/wire.h>
 
 #include "base/bytes.h"
@@ -202,6 +203,31 @@ HOT int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known,
 	if (covered > first)
 		crc = crc_of(crc, buf + first, covered - first);
 	return fitting_id(c, ip_id_known, crc ^ get_le32(buf + covered), covered);
+}
+
+bool icrc_v1_fits(const struct ip_udp *h, const uint8_t *buf, size_t len)
+{
+	uint8_t head[ROCEMU_GRH_LEN + ROCEMU_BTH_LEN];
+	const struct rocemu_grh grh = {
+		.ipver = 6,
+		.tclass = 0xff,
+		.flow_label = 0xfffff,
+		.paylen = (uint16_t)len,
+		.nxthdr = IP_PROTO_IBA,
+		.hop_limit = 0xff,
+		.sgid = h->src,
+		.dgid = h->dst,
+	};
+	uint32_t crc;
+
+	if (!len_is_valid(len))
+		return false;
+	rocemu_grh_encode(&grh, head);
+	memcpy(head + ROCEMU_GRH_LEN, buf, ROCEMU_BTH_LEN);
+	head[ROCEMU_GRH_LEN + BTH_RESV8A] = 0xff;
+	crc = crc_of(CRC_OF_LRH, head, sizeof(head));
+	crc = crc_of(crc, buf + ROCEMU_BTH_LEN, len - ROCEMU_BTH_LEN - ROCEMU_ICRC_LEN);
+	return crc == get_le32(buf + len - ROCEMU_ICRC_LEN);
 }
 
 /* ---- packets like earlier ones ---- */

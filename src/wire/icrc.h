@@ -12,6 +12,8 @@
 
 #include <rocemu/wire.h>
 
+#include "wire/ip.h"
+
 enum {
 	ICRC_FORMS = 64,
 	ICRC_MEMO_MAX_LEN = 256, /* of a packet, ICRC included; longer ones are computed as ever */
@@ -39,5 +41,12 @@ uint32_t icrc_memo_compute(struct icrc_memo *m, const struct rocemu_icrc_ctx *c,
 /** As rocemu_icrc_check(). */
 int32_t icrc_memo_check(struct icrc_memo *m, const struct rocemu_icrc_ctx *c, bool ip_id_known,
 			const uint8_t *buf, size_t len);
+
+/**
+ * RoCEv1 (IBTA annex A16): the ICRC covers the GRH, whose fields h has, in place of IP and UDP,
+ * with traffic class, flow label and hop limit as ones. buf[0..len) is the packet from the BTH to
+ * the ICRC inclusive.
+ */
+bool icrc_v1_fits(const struct ip_udp *h, const uint8_t *buf, size_t len);
 
 #endif

@@ -19,6 +19,7 @@ enum {
 	UDP_LEN = 8,
 	IP_UDP_MAX_LEN = IPV6_LEN + UDP_LEN,
 	IP_PROTO_UDP = 17,
+	IP_PROTO_IBA = 0x1b,	/* a GRH's: a BTH follows */
 	IP_FLAG_DF = 0x4000,	/* of ip_udp.ip_frag */
 	IP_FRAGMENTED = 0x3fff, /* more fragments, and the offset */
 	/* Largest UDP payload of an IPv4 packet; IPv6 could take 20 bytes more. */

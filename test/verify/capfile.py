@@ -102,6 +102,25 @@ def behind_ip(frame, header, proto, v4_header_len=5):
     return Raw(frame.time_ns, data[:ETH_LEN] + bytes(ip) + header + data[at:])
 
 
+def as_v1(frame):
+    """The same in RoCEv1: a GRH in place of IP and UDP; its ICRC (annex A16)."""
+    mapped = bytes(10) + b'\xff\xff'
+    src, dst = (frame.ip[8:24], frame.ip[24:40]) if frame.v6 else (mapped + frame.ip[12:16], mapped + frame.ip[16:20])
+    length = len(frame.body) + ICRC_LEN
+    masked, body = b'\x6f\xff\xff\xff' + struct.pack('>HBB', length, 0x1b, 0xff) + src + dst, bytearray(frame.body)
+    body[4] = 0xff
+    icrc = struct.pack('<I', zlib.crc32(b'\xff' * 8 + masked + body))
+    grh = struct.pack('>IHBB', 6 << 28, length, 0x1b, 64) + src + dst
+    return Raw(frame.time_ns, frame.eth[:12] + b'\x89\x15' + grh + bytes(frame.body) + icrc)
+
+
+def as_erf(frame):
+    """A record of link type ERF with two extension headers."""
+    data = frame.encode()
+    header = bytes(8) + struct.pack('>BBHHH', 0x82, 0, len(data) + 34, 0, len(data)) + b'\x81' + bytes(7) + b'\x01' + bytes(7) + bytes(2)
+    return header + data
+
+
 def fragments(frame, size=64):
     """The frame as IP fragments, each but the last with size bytes of UDP's."""
     data = frame.encode()

@@ -6,7 +6,7 @@ usage: points.py ROCEMU GOLDEN_DIR
 
 Recorded captures are made into what each point would have recorded: the sender's interface, which sees bursts before
 they are segmented; the receiver's, which sees them merged; a mirror port that shows each packet twice; the captures of
-both hosts merged; behind MPLS, VXLAN, GRE and ERSPAN. What is found, and of which packets, must stay what it was. Captures cut by a
+both hosts merged; behind MPLS and in tunnels; as ERF records. RoCEv1 is judged like RoCEv2. What is found, and of which packets, must stay what it was. Captures cut by a
 snap length: cuts.py.
 """
 import glob
@@ -21,6 +21,7 @@ import capfile
 
 RC_SEND_ONLY = 0x04
 UD_SEND = 0x64
+ERF, INFINIBAND = 197, 247  # link types
 ROCE_PORT = struct.pack('>H', 4791)
 FAR_PACKETS, FAR_APART = 6000, 700
 MIN_DOUBLED = 16  # different packets, below which copies are taken for what they look like
@@ -169,6 +170,28 @@ def check_bursts(check, name, frames):
                 check.problems.append(f'{name}-{point}: {f} in a frame of {made[f["packet"] - 1][1]}')
 
 
+def without_ip_ids(check, frames):
+    """What is found where no identification distinguishes copies of a frame from retransmissions; no multicast Ethernet addresses."""
+    path = os.path.join(check.directory, 'plain.pcap')
+    write_pcap(path, [(f.time_ns, 0, f.copy(ip_id=0).encode() if not f.v6 else f.encode()) for f in frames])
+    return verify(check.rocemu, path)
+
+
+def native_infiniband(check, golden):
+    """Is passed over, and counted."""
+    frames = capfile.read(os.path.join(golden, 'rc_write.pcap'))
+    path = os.path.join(check.directory, 'ib.pcap')
+    for link, header in ((ERF, bytes(8) + b'\x15' + bytes(7)), (INFINIBAND, b'')):
+        write_pcap(path, [(f.time_ns, 0, header + b'\0\2\0\1\0\x10\0\2' + bytes(f.body)) for f in frames], link)
+        p = subprocess.run([check.rocemu, 'verify', path], capture_output=True, text=True, timeout=60, check=False)
+        if p.returncode != 2 or f'{len(frames)} frames of native InfiniBand' not in p.stderr:
+            check.problems.append(f'native InfiniBand: exit code {p.returncode}: {p.stderr}')
+    write_pcapng(path, [(f.time_ns, n % 2, f.encode()) for n, f in enumerate(frames)], (capfile.ETHERNET, INFINIBAND))
+    report = verify(check.rocemu, path)
+    if report['passed_over']['infiniband'] != len(frames) // 2:
+        check.problems.append(f'native InfiniBand beside Ethernet: {report["passed_over"]}')
+
+
 def check_capture(check, path):
     name = os.path.basename(path)[:-5]
     frames = [f for f in capfile.read(path) if f.udp[2:4] == ROCE_PORT]
@@ -181,6 +204,10 @@ def check_capture(check, path):
     check.same(f'{name}-two-interfaces', write_pcapng, mirrored(found), expected, seen_elsewhere=len(found))
     if len(found) >= MIN_DOUBLED:
         check.same(f'{name}-merged', write_pcap, mirrored(found), expected, seen_elsewhere=len(found))
+    check.same(f'{name}-v1', write_pcap, [(f.time_ns, 0, capfile.as_v1(f).encode()) for f in frames], without_ip_ids(check, frames),
+               roce_v1=len(frames))
+    check.same(f'{name}-erf', lambda path, records: write_pcap(path, records, ERF),
+               [(f.time_ns, 0, capfile.as_erf(f)) for f in frames], expected)
     for tunnel, wrap in TUNNELS.items():
         check.same(f'{name}-{tunnel}', write_pcap, [(t, i, wrap(data)) for t, i, data in found], expected,
                    tunnels={tunnel: expected['packets']})
@@ -236,6 +263,7 @@ def main():
             check_capture(check, path)
         check_far_apart(check, golden)
         check_one_host(check, golden)
+        native_infiniband(check, golden)
         check_wrong_in_burst(check, golden)
     print('\n'.join(check.problems))
     print(f'{check.runs} captures, {len(check.problems)} problems')

@@ -234,6 +234,13 @@ static void gre_behind_hop_by_hop(struct frame *f)
 	add_packet(f);
 }
 
+/* ERF's header and two extensions. */
+static void add_erf(struct frame *f, uint8_t type)
+{
+	ADD(f, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 | type, 0, 0, 0, 0, 0, 0, 0);
+	ADD(f, 0x81, 0, 0, 0, 0, 0, 0, 0, 0x01, 0, 0, 0, 0, 0, 0, 0);
+}
+
 static void vxlan_in_gre_in_vxlan(struct frame *f)
 {
 	add_ethernet(f, 9, 0x86dd);
@@ -340,16 +347,70 @@ static void encap_find__options_and_extension_headers__noted(void **state)
 	assert_int_equal(found.extras, 1u << IP_EXTRA_OPTIONS);
 }
 
+static void encap_find__roce_v1__addresses_of_the_grh(void **state)
+{
+	struct encap_found found;
+	struct frame f = {0};
+
+	(void)state;
+	add_ethernet(&f, 1, 0x8100);
+	ADD(&f, 0, 5, 0x89, 0x15);
+	add_udp(&f, 0, 16 - UDP_LEN);
+	f.n -= UDP_LEN;
+	f.b[18 + 6] = IP_PROTO_IBA;
+	f.n += 20; /* the frame's padding */
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_FOUND);
+	assert_true(found.v1);
+	assert_int_equal(found.ip.src.raw[0], 0xfd);
+	assert_int_equal(found.ip.sport, 0);
+	assert_int_equal(found.len, 16);
+	assert_int_equal(found.wire_len, 16);
+	assert_ptr_equal(found.data, f.b + 18 + 40);
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, 18 + 39, &found), ENCAP_SHORT);
+	f.b[18 + 6] = 17; /* no BTH follows */
+	assert_int_equal(encap_find(&ports, LINK_ETHERNET, f.b, f.n, &found), ENCAP_NOTHING);
+}
+
+static void encap_find__erf_records__by_their_type(void **state)
+{
+	struct encap_found found;
+	struct frame f = {0};
+
+	(void)state;
+	add_erf(&f, 2);
+	ADD(&f, 0, 0);
+	ethernet(&f);
+	assert_int_equal(encap_find(&ports, LINK_ERF, f.b, f.n, &found), ENCAP_FOUND);
+	assert_memory_equal(&found.ip, &inner, sizeof(inner));
+	assert_false(found.v1);
+	for (size_t cut = 0; cut < 32; cut++) {
+		uint8_t *p = exact_copy(f.b, cut);
+
+		assert_int_equal(encap_find(&ports, LINK_ERF, p, cut, &found), ENCAP_SHORT);
+		free(p);
+	}
+	f.b[8] = 0x80 | 21;
+	assert_int_equal(encap_find(&ports, LINK_ERF, f.b, f.n, &found), ENCAP_INFINIBAND);
+	f.b[8] = 0x80 | 27; /* metadata */
+	assert_int_equal(encap_find(&ports, LINK_ERF, f.b, f.n, &found), ENCAP_NOTHING);
+	f.n = 0;
+	add_erf(&f, 22);
+	add_packet(&f);
+	assert_int_equal(encap_find(&ports, LINK_ERF, f.b, f.n, &found), ENCAP_FOUND);
+	assert_int_equal(encap_find(&ports, LINK_INFINIBAND, f.b, f.n, &found), ENCAP_INFINIBAND);
+}
+
 static void encap_find__any_bytes__found_within_the_frame(void **state)
 {
-	static const uint32_t links[] = {LINK_NULL, LINK_ETHERNET, LINK_RAW,  LINK_SLL,
-					 LINK_SLL2, LINK_IPV6,	   LINK_LOOP, 4711};
+	static const uint32_t links[] = {LINK_NULL, LINK_ETHERNET, LINK_RAW, LINK_SLL, LINK_SLL2,
+					 LINK_IPV6, LINK_LOOP,	   LINK_ERF, 4711};
 	struct rng rng;
 
 	(void)state;
 	rng_init(&rng, 1);
 	for (unsigned n = 0; n < 20000; n++) {
 		struct encap_found found;
+		enum encap_verdict v;
 		struct frame f = {0};
 		uint8_t *p;
 
@@ -358,8 +419,8 @@ static void encap_find__any_bytes__found_within_the_frame(void **state)
 			f.b[rng_below(&rng, (uint32_t)f.n)] = (uint8_t)rng_u32(&rng);
 		f.n = rng_below(&rng, (uint32_t)f.n + 1);
 		p = exact_copy(f.b, f.n);
-		if (encap_find(&ports, links[n % ARRAY_LEN(links)], p, f.n, &found) !=
-		    ENCAP_NOTHING) {
+		v = encap_find(&ports, links[n % ARRAY_LEN(links)], p, f.n, &found);
+		if (v == ENCAP_FOUND || v == ENCAP_FRAGMENT) {
 			assert_true(found.data >= p && found.data + found.len <= p + f.n);
 			assert_true(found.len <= found.wire_len);
 			assert_true(found.dmac == NULL ||
@@ -437,6 +498,8 @@ int main(void)
 		cmocka_unit_test(encap_find__tunnels__packet_found),
 		cmocka_unit_test(encap_find__cut_anywhere__no_byte_beyond_is_read),
 		cmocka_unit_test(encap_find__options_and_extension_headers__noted),
+		cmocka_unit_test(encap_find__roce_v1__addresses_of_the_grh),
+		cmocka_unit_test(encap_find__erf_records__by_their_type),
 		cmocka_unit_test(encap_find__any_bytes__found_within_the_frame),
 		cmocka_unit_test(encap_find__fragments__the_first_and_later_ones),
 		cmocka_unit_test(encap_find__tunnel_in_fragments__packet_is_cut),

@@ -355,6 +355,37 @@ static void icrc_memo_check__any_packet__as_without(void **state)
 		assert_int_equal(icrc_memo_check(&memo, &v4, false, (uint8_t[16]){0}, len), -1);
 }
 
+/* A READ REQUEST; the value is zlib's, over eight bytes of ones, the GRH with the fields that may
+ * change as ones, and the packet with byte 4 as ones. */
+static void icrc_v1_fits__known_packet__any_other_byte_does_not(void **state)
+{
+	static const uint8_t good[] = {0x0c, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x31,
+				       0x80, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,
+				       0x16, 0x9b, 0xf0, 0x00, 0x00, 0x00, 0x42, 0xd2,
+				       0x00, 0x00, 0x00, 0x00, 0x91, 0x20, 0x60, 0xce};
+	const struct ip_udp grh = {
+		.src.raw = {0xfd, 0x77, [15] = 2},
+		.dst.raw = {0xfd, 0x77, [15] = 3},
+		.flow_label = 5,
+		.tclass = 6,
+		.hop_limit = 7,
+	};
+	struct ip_udp other = grh;
+	uint8_t p[sizeof(good)];
+
+	(void)state;
+	assert_true(icrc_v1_fits(&grh, good, sizeof(good)));
+	for (size_t i = 0; i < sizeof(good); i++) {
+		memcpy(p, good, sizeof(p));
+		p[i] ^= 0x10;
+		assert_int_equal(icrc_v1_fits(&grh, p, sizeof(p)), i == 4);
+	}
+	other.src.raw[15] = 3;
+	assert_false(icrc_v1_fits(&other, good, sizeof(good)));
+	for (size_t len = 0; len < 16; len++)
+		assert_false(icrc_v1_fits(&grh, good, len));
+}
+
 static void gid_is_ipv4__mapped_only(void **state)
 {
 	struct rocemu_gid any = {0};
@@ -380,6 +411,7 @@ int main(void)
 		cmocka_unit_test(icrc_memo__packets_that_are_alike_and_others__as_the_slow_one),
 		cmocka_unit_test(icrc_memo__messages_and_their_ack__all_known),
 		cmocka_unit_test(icrc_memo_check__any_packet__as_without),
+		cmocka_unit_test(icrc_v1_fits__known_packet__any_other_byte_does_not),
 		cmocka_unit_test(gid_is_ipv4__mapped_only),
 	};
 

@@ -174,14 +174,15 @@ void json_body(const struct verify *v, FILE *f, const char *name)
 		", \"last_ns\": %" PRIu64 ",\n\"icrc\": {\"checked\": %" PRIu64
 		", \"wrong\": %" PRIu64 ", \"unchecked\": %" PRIu64
 		"},\n\"cut\": {\"headers\": %" PRIu64 ", \"bth\": %" PRIu64
-		"}, \"passed_over\": {\"cut\": %" PRIu64 "},\n\"errors\": %" PRIu64
+		"}, \"passed_over\": {\"cut\": %" PRIu64 ", \"infiniband\": %" PRIu64
+		", \"link_layer\": %" PRIu64 "}, \"roce_v1\": %" PRIu64 ",\n\"errors\": %" PRIu64
 		", \"warnings\": %" PRIu64 ", \"notes\": %" PRIu64 ",\n\"bursts\": %" PRIu64
 		", \"seen_elsewhere\": %" PRIu64 ", \"dropped\": %" PRIu64
 		", \"forgotten\": %" PRIu64 ", \"tunnels\": {",
 		v->frames, v->packets, v->first_ns, v->last_ns, v->icrc_checked, v->icrc_wrong,
-		v->icrc_unchecked, v->headers_cut, v->bth_cut, v->passed.cut,
-		v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN], v->by_severity[SEV_NOTE],
-		v->bursts, v->seen_elsewhere, v->dropped, v->forgotten);
+		v->icrc_unchecked, v->headers_cut, v->bth_cut, v->passed.cut, v->passed.infiniband,
+		v->passed.link, v->roce_v1, v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN],
+		v->by_severity[SEV_NOTE], v->bursts, v->seen_elsewhere, v->dropped, v->forgotten);
 	for (unsigned i = ENCAP_NONE + 1, n = 0; i < ENCAP_COUNT; i++) {
 		if (v->by_encap[i] != 0)
 			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", encap_name(i),

@@ -255,8 +255,8 @@ struct verify {
 	uint64_t frames, packets, bytes, icrc_checked, icrc_unchecked, icrc_wrong;
 	unsigned copies; /* that nearly each packet of the file has; 0: not known */
 	uint64_t seen_elsewhere, bursts, by_encap[ENCAP_COUNT];
-	uint64_t headers_cut,
-		bth_cut; /* packets without all of their headers; without all of the BTH */
+	uint64_t roce_v1;	       /* packets of RoCEv1 */
+	uint64_t headers_cut, bth_cut; /* packets without all of their headers; without the BTH */
 	bool deth_cut;
 	uint8_t between[PAIRS]; /* by hash of two hosts: BETWEEN_* */
 	uint32_t mads_cut[PAIRS];

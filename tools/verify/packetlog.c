@@ -98,6 +98,7 @@ void packet_log_add(struct verify *v, const struct pkt *p, struct flow *f, bool 
 		.len = (uint32_t)p->rec->wire_len,
 		.decoded = decoded,
 		.bth = cut_has_bth(p->rec),
+		.v1 = p->rec->v1,
 		.cut = p->cut,
 	};
 	if (decoded) {

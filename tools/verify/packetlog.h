@@ -22,6 +22,7 @@ struct logged {
 	uint16_t mad_attr;	/* of a CM message; 0: none */
 	uint16_t segment;	/* of the frame, from 1; 0: all of it */
 	bool decoded, cut, bth; /* bth: it is there */
+	bool v1;		/* RoCEv1 */
 	bool hides;		/* may be a burst's first packet: payload_len is the burst's */
 	bool cm_active;		/* of an exchange: from the side that sent the REQ */
 	/* set by sessions_make() */

@@ -39,6 +39,7 @@ enum {
 	FLAG_LATE = 512,
 	FLAG_HINT = 1024,
 	FLAG_HIDES = 2048,
+	FLAG_V1 = 4096,
 };
 
 static int64_t get_flags(const struct logged *e)
@@ -47,7 +48,8 @@ static int64_t get_flags(const struct logged *e)
 	       (e->cut ? FLAG_CUT : 0) | (e->h.se ? FLAG_SE : 0) | (e->h.migreq ? FLAG_MIGREQ : 0) |
 	       (e->h.fecn ? FLAG_FECN : 0) | (e->h.becn ? FLAG_BECN : 0) |
 	       (e->h.ackreq ? FLAG_ACKREQ : 0) | (e->again ? FLAG_AGAIN : 0) |
-	       (e->late ? FLAG_LATE : 0) | (e->hint ? FLAG_HINT : 0) | (e->hides ? FLAG_HIDES : 0);
+	       (e->late ? FLAG_LATE : 0) | (e->hint ? FLAG_HINT : 0) | (e->hides ? FLAG_HIDES : 0) |
+	       (e->v1 ? FLAG_V1 : 0);
 }
 
 #define GETTER(name, member)                              \

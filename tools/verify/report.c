@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "verify.h"
 #include "wire/print.h"
@@ -185,11 +186,12 @@ static void print_verdict(const struct verify *v, const struct text *t, const ch
 static void print_summary(const struct verify *v, const struct text *t, const char *name)
 {
 	FILE *f = t->f;
+	char text[400];
 
 	print_verdict(v, t, name);
 	print_counts(v, f);
-	fprintf(f, "  %" PRIu64 " RoCEv2 packets in %" PRIu64 " frames over %.3f s, %u connections",
-		v->packets, v->frames,
+	capture_count_text(text, sizeof(text), v->packets, v->roce_v1);
+	fprintf(f, "  %s in %" PRIu64 " frames over %.3f s, %u connections", text, v->frames,
 		v->last_ns > v->first_ns ? (double)(v->last_ns - v->first_ns) / 1e9 : 0.0,
 		v->connections);
 	if (v->bursts != 0)
@@ -201,13 +203,13 @@ static void print_summary(const struct verify *v, const struct text *t, const ch
 	if (v->forgotten != 0)
 		fprintf(f, ", %" PRIu64 " idle directions dropped", v->forgotten);
 	fputc('\n', f);
-	if (v->headers_cut + v->bth_cut + v->passed.cut != 0)
+	if (v->headers_cut + v->bth_cut != 0)
 		fprintf(f,
-			"  not judged, for the capture has too little of them: %" PRIu64
-			" packets without all of their headers, %" PRIu64
-			" without the BTH, %" PRIu64
-			" frames without UDP (128 bytes of each have all: tcpdump -s 128)\n",
-			v->headers_cut, v->bth_cut, v->passed.cut);
+			"  cut: %" PRIu64 " packets without all of their headers, %" PRIu64
+			" without the BTH; 128 bytes of each frame have all (tcpdump -s 128)\n",
+			v->headers_cut, v->bth_cut);
+	if (capture_passed_text(text, sizeof(text), &v->passed) != 0)
+		fprintf(f, "  not read: %s\n", text + strlen("; "));
 }
 
 static void print_connections(const struct verify *v, const struct text *t)

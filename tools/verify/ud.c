@@ -160,7 +160,7 @@ void multicast_check(struct verify *v, struct flow *f, const struct pkt *p)
 		FOUND(v, f, MCAST_QPN, p, "%s to QP 0x%x at %s address",
 		      rocemu_opcode_name(p->p.h.opcode), p->p.h.dqpn,
 		      group ? "a multicast" : "an ordinary");
-	if (group && mac != NULL && !mac_fits(dst, mac))
+	if (group && mac != NULL && !p->rec->v1 && !mac_fits(dst, mac))
 		FOUND(v, f, MCAST_MAC, p, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
 		      mac[3], mac[4], mac[5]);
 }

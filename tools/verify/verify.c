@@ -201,6 +201,7 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 	v->last_ns = rec->ts_ns;
 	v->bytes += rec->wire_len;
 	v->by_encap[rec->encap]++;
+	v->roce_v1 += rec->v1;
 	v->bursts += segment == 1;
 	good = form_check(v, &p, rec);
 	if (good) {
@@ -308,11 +309,8 @@ static bool nothing_judged(const struct verify *v, const char *path, char *err, 
 		return false;
 	text_add(&t, "%s has no RoCEv2 packets (UDP port 4791) in its %" PRIu64 " frames", path,
 		 v->frames);
-	if (v->passed.cut != 0)
-		text_add(&t,
-			 "; %" PRIu64 " are cut before UDP's header: capture at least 128 bytes of "
-			 "each (tcpdump -s 128)",
-			 v->passed.cut);
+	if (t.len < errlen)
+		capture_passed_text(err + t.len, errlen - t.len, &v->passed);
 	return true;
 }
 

@@ -2,7 +2,7 @@
 // The capture as columns. Everything in it comes from the network: it becomes text, never markup.
 const byId = id => document.getElementById(id);
 const data = JSON.parse(byId('data').textContent);
-const BACK = 1, DECODED = 2, CUT = 4, SE = 8, MIGREQ = 16, FECN = 32, BECN = 64, ACKREQ = 128, AGAIN = 256, LATE = 512, HINT = 1024, HIDES = 2048;
+const BACK = 1, DECODED = 2, CUT = 4, SE = 8, MIGREQ = 16, FECN = 32, BECN = 64, ACKREQ = 128, AGAIN = 256, LATE = 512, HINT = 1024, HIDES = 2048, V1 = 4096;
 
 function make(parent, name, attributes, text) {
   const e = document.createElement(name);
@@ -143,7 +143,8 @@ function fieldsOf(i) {
   add('ip.src', s.sides[from][0]);
   add('ip.dst', s.sides[1 - from][0]);
   for (const name of ['ip_id', 'tclass', 'hop_limit']) add('ip.' + name.replace('ip_', ''), log[name][i]);
-  add('udp.sport', log.sport[i]);
+  if (f & V1) add('RoCE', 'version 1: a GRH, no UDP');
+  else add('udp.sport', log.sport[i]);
   add('opcode', hex(log.opcode[i]) + ' ' + opcodeOf(i).name);
   for (const [name, bit] of [['se', SE], ['migreq', MIGREQ], ['fecn', FECN], ['becn', BECN], ['ackreq', ACKREQ]])
     add('bth.' + name, f & bit ? 1 : 0);
