@@ -15,10 +15,11 @@ enum { KEEP = 5, LIMIT = 100, PACKETS = 100000, WIDTH = 100, WIDTH_MAX = 200 };
 
 struct options {
 	const char *self, *svg;
+	bool ignored[RULE_COUNT];
 	struct explain x;
 };
 
-enum { OPT_CONNECTION = CLI_LONG, OPT_LIMIT, OPT_SVG };
+enum { OPT_CONNECTION = CLI_LONG, OPT_LIMIT, OPT_SVG, OPT_IGNORE };
 
 static const struct cli_option options[] = {
 	{OPT_CONNECTION, "connection", "N",
@@ -28,6 +29,11 @@ static const struct cli_option options[] = {
 	 "Write the diagrams to FILE as SVG instead; its colours follow the reader's system, light "
 	 "or dark",
 	 CLI_FILE},
+	{OPT_IGNORE, "ignore", "ID[,ID]...",
+	 "Leave findings out, as \"rocemu verify\" does; with \"icrc\" packets are described "
+	 "whatever "
+	 "their ICRC is",
+	 CLI_FINDING},
 	CLI_HELP,
 	{0},
 };
@@ -77,6 +83,8 @@ static int explain_file(const struct options *o, const char *path)
 	int code = TOOL_USAGE;
 	char err[512];
 
+	if (v != NULL)
+		verify_ignore(v, o->ignored);
 	if (v == NULL)
 		fprintf(stderr, "%s: no memory\n", o->self);
 	else if (verify_file(v, path, err, sizeof(err)) < 0)
@@ -131,6 +139,10 @@ int tool_explain(int argc, char **argv)
 			break;
 		case OPT_LIMIT:
 			if (!number(&o, "--limit", optarg, &o.x.limit))
+				return TOOL_USAGE;
+			break;
+		case OPT_IGNORE:
+			if (!rules_ignore(o.ignored, optarg, argv[0]))
 				return TOOL_USAGE;
 			break;
 		case OPT_SVG:

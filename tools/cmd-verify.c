@@ -30,6 +30,7 @@ struct options {
 	FILE *junit; /* owned */
 	bool json, follow, diff;
 	unsigned keep, packets, connections;
+	bool ignored[RULE_COUNT];
 	uint16_t ports[ENCAP_PORTS];
 	unsigned port_n;
 	enum severity fail_on;
@@ -46,6 +47,7 @@ enum {
 	OPT_JUNIT,
 	OPT_DIFF,
 	OPT_FAIL_ON,
+	OPT_IGNORE,
 	OPT_PACKETS,
 	OPT_KEEP,
 	OPT_EXPLAIN,
@@ -73,6 +75,10 @@ static const struct cli_option option_table[] = {
 	{OPT_FAIL_ON, "fail-on", "WHAT",
 	 "The least severity that makes the exit code 1 (default error)",
 	 .choices = "error warning note never"},
+	{OPT_IGNORE, "ignore", "ID[,ID]...",
+	 "Leave findings out; \"rxe\" stands for all that begin with \"rxe-\"; with \"icrc\" "
+	 "packets are judged whatever their ICRC is",
+	 CLI_FINDING},
 	{OPT_PACKETS, "packets", "N",
 	 "Packets that the page shows, from the first (default 100000)"},
 	{OPT_KEEP, "keep", "N",
@@ -199,6 +205,7 @@ static struct verify *new_verify(const struct options *o)
 		fprintf(stderr, "%s: no memory\n", o->self);
 		return NULL;
 	}
+	verify_ignore(v, o->ignored);
 	if (o->port_n != 0)
 		verify_ports(v, o->ports, o->port_n);
 	if (o->annotate != NULL)
@@ -441,6 +448,8 @@ static bool option(struct options *o, int opt)
 		return ports(o, optarg);
 	case OPT_FAIL_ON:
 		return fail_on(o, optarg);
+	case OPT_IGNORE:
+		return rules_ignore(o->ignored, optarg, o->self);
 	case OPT_PACKETS:
 		return number(o, "--packets", optarg, 1, &o->packets);
 	case OPT_KEEP:

@@ -60,7 +60,7 @@ static void judge(struct judged *j, const struct capture_rec *rec, bool icrc_wro
 	if (rec->fragment_at != 0)
 		return;
 	j->form = cut_decode(&j->pkt, &j->hdrs, rec);
-	if (j->form == ROCEMU_DROP_LENGTH && rec->hides)
+	if (j->form == ROCEMU_DROP_LENGTH && rec->hides && j->cut)
 		j->form = ROCEMU_DROP_NONE;
 }
 

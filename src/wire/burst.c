@@ -24,7 +24,7 @@ void burst_each(const struct capture_rec *rec, burst_fn *fn, void *arg)
 	unsigned k = 0;
 
 	if (!size) {
-		one.hides = cut_may_be_burst(rec);
+		one.hides = (wrong || rec->wire_len > rec->len) && cut_may_be_burst(rec);
 		fn(arg, &one, 0, wrong);
 		return;
 	}

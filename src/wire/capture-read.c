@@ -370,7 +370,8 @@ size_t capture_passed_text(char *buf, size_t size, const struct capture_passed *
 		text_add(&t, "; %" PRIu64 " frames of native InfiniBand, which Wireshark reads",
 			 p->infiniband);
 	if (p->link != 0)
-		text_add(&t, "; %" PRIu64 " frames of a link layer that cannot be read (LINKTYPE %u)",
+		text_add(&t,
+			 "; %" PRIu64 " frames of a link layer that cannot be read (LINKTYPE %u)",
 			 p->link, p->link_type);
 	return t.len;
 }

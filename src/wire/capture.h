@@ -63,7 +63,7 @@ struct capture_rec {
 	uint32_t fragment_at; /* its place in UDP's bytes */
 	unsigned early; /* of the first: later ones that came before it, and were passed over */
 	bool offloaded; /* as udp_packet's */
-	bool hides;	/* set by burst_each(): others may be behind it in its frame */
+	bool hides;	/* set by burst_each(): cut, or ICRC wrong, and perhaps a burst */
 	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
 	size_t len;	     /* bytes at data */
 	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */

@@ -46,14 +46,18 @@ enum rocemu_drop cut_decode(struct rocemu_packet *p, uint32_t *hdrs, const struc
 		return rocemu_packet_decode(p, rec->data, rec->len);
 	hdr = MAX(rocemu_opcode_hdr_len(rec->data[0]), (size_t)ROCEMU_BTH_LEN);
 	*hdrs = hdrs_within(rec->data[0], rec->len);
-	if (rec->len >= rec->wire_len)
-		return rocemu_packet_decode(p, rec->data, rec->len);
-	memset(whole, 0, n);
-	memcpy(whole, rec->data, MIN(hdr, rec->len));
-	why = rocemu_packet_decode(p, whole, n);
-	p->payload = NULL;
-	if (why == ROCEMU_DROP_LENGTH) /* its headers are decoded */
+	if (rec->len >= rec->wire_len) {
+		why = rocemu_packet_decode(p, rec->data, rec->len);
+	} else {
+		memset(whole, 0, n);
+		memcpy(whole, rec->data, MIN(hdr, rec->len));
+		why = rocemu_packet_decode(p, whole, n);
+		p->payload = NULL;
+	}
+	if (why == ROCEMU_DROP_LENGTH) { /* its headers are decoded */
 		p->payload_len = (uint32_t)(rec->wire_len - hdr - ROCEMU_ICRC_LEN);
+		p->payload = NULL;
+	}
 	return why;
 }
 
@@ -65,10 +69,11 @@ static bool is_mtu(size_t n)
 
 bool cut_may_be_burst(const struct capture_rec *rec)
 {
+	const bool whole = rec->len >= rec->wire_len;
 	uint32_t ops;
 	size_t hdr, rest;
 
-	if (rec->len >= rec->wire_len || rec->fragment || rec->v1 || !cut_has_bth(rec))
+	if (rec->fragment || rec->v1 || !cut_has_bth(rec))
 		return false;
 	ops = rocemu_opcode_ops(rec->data[0]);
 	hdr = rocemu_opcode_hdr_len(rec->data[0]);
@@ -76,9 +81,9 @@ bool cut_may_be_burst(const struct capture_rec *rec)
 		return false;
 	rest = rec->wire_len - hdr - ROCEMU_ICRC_LEN;
 	if ((ops & ROCEMU_OP_PAYLOAD) == 0)
-		return true;
+		return !whole || rec->offloaded;
 	if ((ops & ROCEMU_OP_LAST) == 0)
-		return !is_mtu(rest);
+		return !is_mtu(rest) && (!whole || rec->offloaded || rest > ROCEMU_MAX_MTU);
 	return rec->offloaded || rest > ROCEMU_MAX_MTU;
 }
 

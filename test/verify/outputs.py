@@ -88,6 +88,33 @@ def text_and_json(check):
         check.that(all(rule[key] for key in ('explanation', 'causes', 'remedy')), rule)
 
 
+def ignored(check):
+    """Senders without a right ICRC: the other rules are applied. What is ignored is counted, and no more."""
+    frames = frames_of(check, 'rc_many_sends')
+    for f in frames:
+        f.icrc, f.sealed = bytes(4), True
+    capfile.write(check.path('no-icrc.pcap'), frames[:20] + frames[22:])
+    plain = json.loads(check.code(1, '--json', check.path('no-icrc.pcap')).stdout)
+    check.that(set(plain['counts']) == {'icrc-wrong'} and plain['ignored'] == {}, plain['counts'])
+    expected = json.loads(check.code(0, '--json', check.path('warn.pcap')).stdout)['counts']
+    report = json.loads(check.code(0, '--json', '--ignore', 'icrc', check.path('no-icrc.pcap')).stdout)
+    check.that(report['counts'] == expected and 'psn-gap' in expected, report['counts'], 'not', expected)
+    check.that(report['ignored'] == {'icrc-wrong': len(frames) - 2} and report['icrc']['wrong'] == len(frames) - 2, report['ignored'])
+    check.code(1, '--fail-on', 'warning', '--ignore', 'icrc-wrong', check.path('no-icrc.pcap'))
+    p = check.code(0, '--fail-on', 'note', '--ignore', 'icrc,psn-gap', '--ignore', 'capture', check.path('no-icrc.pcap'))
+    check.that('ignored: ' in p.stdout and '1 psn-gap' in p.stdout and 'warning psn-gap' not in p.stdout, p.stdout)
+    for wrong in ('', 'ic', 'icrc,', ',icrc', 'icrc-wrong-'):
+        p = check.code(2, '--ignore', wrong, check.path('good.pcap'))
+        check.that(len(p.stderr.splitlines()) == 1 and 'no finding' in p.stderr, wrong, p.stderr)
+    p = subprocess.run([check.rocemu, 'explain', '--ignore', 'icrc', check.path('no-icrc.pcap')], capture_output=True, text=True,
+                       timeout=60, check=False)
+    check.that(p.returncode == 0 and 'A sends a message' in p.stdout and 'no receiver takes' not in p.stdout, p.stdout[:300])
+    check.code(0, '--ignore', 'icrc', '--junit', check.path('i.xml'), check.path('no-icrc.pcap'))
+    suite = xml.etree.ElementTree.parse(check.path('i.xml')).getroot().find('testsuite')
+    skipped = [t.get('name') for t in suite.iter('testcase') if t.find('skipped') is not None]
+    check.that(skipped == ['icrc-wrong'] and suite.get('skipped') == '1', skipped)
+
+
 def long_run(check):
     """PSNs are compared on a circle: more than half of it, and each gap is found, also of packets that were cut."""
     first = frames_of(check, 'rc_many_sends')[0]
@@ -212,7 +239,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='rocemu-outputs-') as directory:
         check = Check(rocemu, golden, directory)
         make_captures(check)
-        for part in (exit_codes, text_and_json, long_run, junit, differences, annotations, fed, bomb):
+        for part in (exit_codes, text_and_json, ignored, long_run, junit, differences, annotations, fed, bomb):
             part(check)
     print('\n'.join(check.problems) or 'all outputs are as they should be')
     return 1 if check.problems else 0

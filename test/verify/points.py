@@ -6,7 +6,7 @@ usage: points.py ROCEMU GOLDEN_DIR
 
 Recorded captures are made into what each point would have recorded: the sender's interface, which sees bursts before
 they are segmented; the receiver's, which sees them merged; a mirror port that shows each packet twice; the captures of
-both hosts merged; behind MPLS and in tunnels; as ERF records. RoCEv1 is judged like RoCEv2. What is found, and of which packets, must stay what it was. Captures cut by a
+both hosts merged; behind MPLS and in tunnels; as ERF records. RoCEv1, and packets without a right ICRC (--ignore icrc), are judged like others. What is found, and of which packets, must stay what it was. Captures cut by a
 snap length: cuts.py.
 """
 import glob
@@ -126,10 +126,10 @@ class Check:
     def __init__(self, rocemu, directory):
         self.rocemu, self.directory, self.problems, self.runs = rocemu, directory, [], 0
 
-    def same(self, name, write, found, expected, **also):
+    def same(self, name, write, found, expected, options=(), **also):
         path = os.path.join(self.directory, name + '.cap')
         write(path, found)
-        report = verify(self.rocemu, path)
+        report = verify(self.rocemu, path, *options)
         self.runs += 1
         wrong = [f'{key} {report[key]}, not {value}' for key, value in also.items() if report[key] != value]
         for key in ('packets', 'counts'):
@@ -208,6 +208,9 @@ def check_capture(check, path):
                roce_v1=len(frames))
     check.same(f'{name}-erf', lambda path, records: write_pcap(path, records, ERF),
                [(f.time_ns, 0, capfile.as_erf(f)) for f in frames], expected)
+    for f in frames:
+        f.icrc, f.sealed = bytes(4), True
+    check.same(f'{name}-no-icrc', write_pcap, records(frames), expected, ['--ignore', 'icrc'], ignored={'icrc-wrong': len(frames)})
     for tunnel, wrap in TUNNELS.items():
         check.same(f'{name}-{tunnel}', write_pcap, [(t, i, wrap(data)) for t, i, data in found], expected,
                    tunnels={tunnel: expected['packets']})

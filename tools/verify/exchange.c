@@ -471,7 +471,7 @@ void exchange_input(struct verify *v, const struct pkt *p)
 	struct msg_ctx t = {.v = v, .p = p, .m = &m, .side = CM_ACTIVE};
 	enum rocemu_mad_verdict verdict;
 
-	if (p->cut) {
+	if (p->cut || p->hides) {
 		veil_note(v, &p->rec->ip, BETWEEN_MAD_CUT);
 		return;
 	}

@@ -20,7 +20,7 @@ enum {
 	LONGEST = ROCEMU_MAX_PACKET - 4, /* more is a burst that was not segmented yet */
 };
 
-/* @return false: wrong, with a finding. */
+/* @return false: wrong, with a finding; a receiver drops it. */
 static bool check_icrc(struct verify *v, const struct pkt *p)
 {
 	v->icrc_checked++;
@@ -29,7 +29,7 @@ static bool check_icrc(struct verify *v, const struct pkt *p)
 	v->icrc_wrong++;
 	FOUND(v, NULL, ICRC_WRONG, p, "%s psn %u to QP 0x%x", rocemu_opcode_name(p->p.h.opcode),
 	      p->p.h.psn, p->p.h.dqpn);
-	return false;
+	return v->ignored[RULE_ICRC_WRONG];
 }
 
 /* Count what the capture does not have. @return false: nothing can be judged. */
@@ -162,14 +162,15 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 
 	p->rec = rec;
 	p->cut = rec->wire_len > rec->len;
-	p->hides = rec->hides;
+	/* A burst that is there as a whole is taken apart by its ICRCs. */
+	p->hides = rec->hides && (p->cut || v->ignored[RULE_ICRC_WRONG]);
 	p->ops = 0;
 	check_ip(v, p);
 	why = cut_decode(&p->p, &p->hdrs, rec);
 	if (p->cut && !note_cut(v, p))
 		return false;
 	if (p->hides)
-		FOUND(v, NULL, UNSEGMENTED, p, "%zu bytes, cut", rec->wire_len);
+		FOUND(v, NULL, UNSEGMENTED, p, "%zu bytes%s", rec->wire_len, p->cut ? ", cut" : "");
 	/* A packet damaged on the path is no fault of its sender, whatever its contents. */
 	if (!p->cut && rec->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN && rec->len <= LONGEST &&
 	    !check_icrc(v, p))

@@ -162,6 +162,14 @@ static void worst(const struct verify *v, FILE *f)
 		fputs("null", f);
 }
 
+static void counts(FILE *f, const uint64_t by_rule[RULE_COUNT])
+{
+	for (unsigned i = 0, n = 0; i < RULE_COUNT; i++) {
+		if (by_rule[i] != 0)
+			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", rules[i].id, by_rule[i]);
+	}
+}
+
 void json_body(const struct verify *v, FILE *f, const char *name)
 {
 	struct list l = {f, false};
@@ -189,11 +197,9 @@ void json_body(const struct verify *v, FILE *f, const char *name)
 				v->by_encap[i]);
 	}
 	fputs("},\n\"counts\": {", f);
-	for (unsigned i = 0, n = 0; i < RULE_COUNT; i++) {
-		if (v->by_rule[i] != 0)
-			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", rules[i].id,
-				v->by_rule[i]);
-	}
+	counts(f, v->by_rule);
+	fputs("},\n\"ignored\": {", f);
+	counts(f, v->by_ignored);
 	fputs("},\n\"connections\": [", f);
 	connections(v, f);
 	fputs("],\n\"findings\": [", f);

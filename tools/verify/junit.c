@@ -48,7 +48,7 @@ static void test_of_rule(const struct verify *v, FILE *f, const char *name, enum
 	escaped(f, name);
 	fprintf(f, "\" name=\"%s\"", rules[rule].id);
 	if (v->by_rule[rule] == 0) {
-		fputs("/>\n", f);
+		fputs(v->ignored[rule] ? "><skipped/></testcase>\n" : "/>\n", f);
 		return;
 	}
 	fprintf(f, ">\n<%s", kind);
@@ -74,14 +74,16 @@ void verify_junit_begin(FILE *f)
 
 void verify_junit(const struct verify *v, FILE *f, const char *name, enum severity least)
 {
-	unsigned failures = 0;
+	unsigned failures = 0, skipped = 0;
 
-	for (unsigned i = 0; i < RULE_COUNT; i++)
+	for (unsigned i = 0; i < RULE_COUNT; i++) {
 		failures += v->by_rule[i] != 0 && rules[i].severity >= least;
+		skipped += v->ignored[i];
+	}
 	fputs("<testsuite name=\"", f);
 	escaped(f, name);
-	fprintf(f, "\" tests=\"%u\" failures=\"%u\" errors=\"0\">\n", (unsigned)RULE_COUNT,
-		failures);
+	fprintf(f, "\" tests=\"%u\" failures=\"%u\" skipped=\"%u\" errors=\"0\">\n",
+		(unsigned)RULE_COUNT, failures, skipped);
 	for (unsigned i = 0; i < RULE_COUNT; i++)
 		test_of_rule(v, f, name, i, least);
 	fputs("</testsuite>\n", f);

@@ -262,6 +262,8 @@ struct verify {
 	uint32_t mads_cut[PAIRS];
 	uint64_t first_ns, last_ns, idle_ns; /* idle: when idle flows were looked for */
 	uint64_t by_severity[SEV_COUNT], by_rule[RULE_COUNT];
+	bool ignored[RULE_COUNT];
+	uint64_t by_ignored[RULE_COUNT];
 	bool out_of_memory;
 };
 

@@ -63,7 +63,7 @@ static void keep_mad(struct verify *v, struct logged *e, const struct pkt *p)
 
 	if (p->p.h.dqpn != ROCEMU_GSI_QPN ||
 	    rocemu_opcode_service(p->p.h.opcode) != ROCEMU_SVC_UD ||
-	    p->p.h.deth.qkey != ROCEMU_GSI_QKEY || p->cut || p->p.payload_len == 0 ||
+	    p->p.h.deth.qkey != ROCEMU_GSI_QKEY || p->cut || p->hides || p->p.payload_len == 0 ||
 	    p->p.payload_len > ROCEMU_MAD_LEN)
 		return;
 	e->mad = malloc(p->p.payload_len);

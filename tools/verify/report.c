@@ -183,6 +183,20 @@ static void print_verdict(const struct verify *v, const struct text *t, const ch
 	fprintf(t->f, ": %s\n", rules[w.n->rule].line);
 }
 
+static void print_ignored(const struct verify *v, FILE *f)
+{
+	const char *before = "  ignored: ";
+
+	for (unsigned i = 0; i < RULE_COUNT; i++) {
+		if (v->by_ignored[i] == 0)
+			continue;
+		fprintf(f, "%s%" PRIu64 " %s", before, v->by_ignored[i], rules[i].id);
+		before = ", ";
+	}
+	if (*before == ',')
+		fputc('\n', f);
+}
+
 static void print_summary(const struct verify *v, const struct text *t, const char *name)
 {
 	FILE *f = t->f;
@@ -208,6 +222,7 @@ static void print_summary(const struct verify *v, const struct text *t, const ch
 			"  cut: %" PRIu64 " packets without all of their headers, %" PRIu64
 			" without the BTH; 128 bytes of each frame have all (tcpdump -s 128)\n",
 			v->headers_cut, v->bth_cut);
+	print_ignored(v, f);
 	if (capture_passed_text(text, sizeof(text), &v->passed) != 0)
 		fprintf(f, "  not read: %s\n", text + strlen("; "));
 }

@@ -3,6 +3,7 @@
 #include "rules.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "advice.h"
@@ -34,4 +35,35 @@ const struct rule *rule_find(const char *id)
 			return &rules[i];
 	}
 	return NULL;
+}
+
+/* @return whether the len characters at word name any. */
+static bool select_named(bool set[RULE_COUNT], const char *word, size_t len)
+{
+	bool any = false;
+
+	for (unsigned i = 0; len != 0 && i < RULE_COUNT; i++) {
+		const char *id = rules[i].id;
+
+		if (strncmp(id, word, len) == 0 && (id[len] == 0 || id[len] == '-'))
+			any = set[i] = true;
+	}
+	return any;
+}
+
+bool rules_ignore(bool set[RULE_COUNT], const char *list, const char *self)
+{
+	for (const char *word = list;; word += strcspn(word, ",") + 1) {
+		size_t len = strcspn(word, ",");
+
+		if (!select_named(set, word, len)) {
+			fprintf(stderr,
+				"%s: --ignore %s: no finding has the ID \"%.*s\"; rocemu verify "
+				"--list has all\n",
+				self, list, (int)len, word);
+			return false;
+		}
+		if (word[len] == 0)
+			return true;
+	}
 }

@@ -10,6 +10,8 @@
 #ifndef VERIFY_RULES_H
 #define VERIFY_RULES_H
 
+#include <stdbool.h>
+
 enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 
 /* clang-format off */
@@ -228,5 +230,11 @@ extern const char *const severity_names[SEV_COUNT];
 
 /** The rule with this ID; NULL: none. */
 const struct rule *rule_find(const char *id);
+/**
+ * The value of --ignore: set those that it names. IDs with commas between; "rxe" stands for all
+ * that begin with "rxe-". @return false: a word names none, and a line about it is on standard
+ * error.
+ */
+bool rules_ignore(bool set[RULE_COUNT], const char *list, const char *self);
 
 #endif

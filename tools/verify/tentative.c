@@ -63,8 +63,7 @@ void tentative_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t 
 	va_end(ap);
 	if ((f->disordered && f->clock - f->disorder_at < CALM) || veiled(v, f) ||
 	    (f->peer != NULL && veiled(v, f->peer))) {
-		found_at(v, f, RULE_UNDECIDED, number, ts_ns, "%s: %s", rules[rule].id,
-			 d.found.text);
+		found_unless(v, f, true, rule, number, ts_ns, "%s", d.found.text);
 		return;
 	}
 	if (f->tentative == NULL)

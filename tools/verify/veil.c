@@ -20,7 +20,7 @@ void found_unless(struct verify *v, struct flow *f, bool doubt, enum rule_id rul
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (doubt)
+	if (doubt && !v->ignored[rule])
 		found_at(v, f, RULE_UNDECIDED, number, ts_ns, "%s: %s", rules[rule].id, text);
 	else
 		found_at(v, f, rule, number, ts_ns, "%s", text);

@@ -109,6 +109,10 @@ void found_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t numb
 	struct finding *n, now;
 	va_list ap;
 
+	if (v->ignored[rule]) {
+		v->by_ignored[rule]++;
+		return;
+	}
 	v->by_severity[rules[rule].severity]++;
 	v->by_rule[rule]++;
 	if (fs->count[rule]++ >= v->keep)
@@ -372,6 +376,11 @@ void verify_idle(struct verify *v, uint64_t now_ns)
 	v->idle_ns = now_ns != UINT64_MAX ? now_ns : v->idle_ns;
 	for (struct flow *f = v->flows; f != NULL; f = f->all_next)
 		request_idle(v, f, now_ns);
+}
+
+void verify_ignore(struct verify *v, const bool ignored[RULE_COUNT])
+{
+	memcpy(v->ignored, ignored, sizeof(v->ignored));
 }
 
 void verify_ports(struct verify *v, const uint16_t *ports, unsigned n)

@@ -22,6 +22,12 @@ struct verify;
 struct verify *verify_new(unsigned keep, unsigned packets);
 void verify_free(struct verify *v);
 
+/**
+ * Findings that are not made, but counted; before any input. Without ICRC_WRONG packets are judged
+ * whatever their ICRC is.
+ */
+void verify_ignore(struct verify *v, const bool ignored[RULE_COUNT]);
+
 /** UDP ports of RoCEv2 in place of 4791; 1 <= n <= ENCAP_PORTS. */
 void verify_ports(struct verify *v, const uint16_t *ports, unsigned n);
 
