@@ -75,6 +75,18 @@ def reserved_bit_beside_ackreq(frames):
     frames[0].body[8] |= 1
 
 
+@mutation('vendor-bits', 'rc_many_sends', 'ipv6_rc_write')
+def requests_of_a_huawei_hns(frames):
+    for f in frames:
+        if f.opcode != ACK:
+            f.body[4] |= 0x10
+
+
+@mutation('reserved-bits', 'rc_send')
+def reserved_bits_of_no_known_adapter(frames):
+    frames[0].body[4] |= 0x20
+
+
 @mutation('pkey', 'rc_many_sends')
 def pkey_changes(frames):
     frames[20].body[2:4] = b'\x80\x05'

@@ -115,6 +115,17 @@ def ignored(check):
     check.that(skipped == ['icrc-wrong'] and suite.get('skipped') == '1', skipped)
 
 
+def known_senders(check):
+    """One note for each sender, and no warning."""
+    frames = frames_of(check, 'rc_many_sends') + frames_of(check, 'ipv6_rc_write')
+    for n, f in enumerate(frames):
+        f.time_ns = frames[0].time_ns + n * 1000
+        f.body[4] |= 0x10
+    capfile.write(check.path('hns.pcap'), frames)
+    report = json.loads(check.code(0, '--json', check.path('hns.pcap')).stdout)
+    check.that(report['counts'] == {'vendor-bits': 4} and len({f.source() for f in frames}) == 4, report['counts'])
+
+
 def long_run(check):
     """PSNs are compared on a circle: more than half of it, and each gap is found, also of packets that were cut."""
     first = frames_of(check, 'rc_many_sends')[0]
@@ -239,7 +250,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='rocemu-outputs-') as directory:
         check = Check(rocemu, golden, directory)
         make_captures(check)
-        for part in (exit_codes, text_and_json, ignored, long_run, junit, differences, annotations, fed, bomb):
+        for part in (exit_codes, text_and_json, ignored, known_senders, long_run, junit, differences, annotations, fed, bomb):
             part(check)
     print('\n'.join(check.problems) or 'all outputs are as they should be')
     return 1 if check.problems else 0

@@ -29,7 +29,8 @@
 	  "Nothing, if the extension is expected at both ends.", "receiver: port_rcv_errors, if it does not have the extension") \
 	X(TVER, "Other traffic at this UDP port, or a sender's mistake.", "Look who sends to the port.", "receiver: port_rcv_errors") \
 	X(PAD, "A sender that does not pad payloads, or pads twice.", "Correct PadCnt: (4 - length % 4) % 4.", "receiver: port_rcv_errors") \
-	X(RESERVED, "A sender that does not clear its headers; a newer standard.", "Send zeros there.", "") \
+	X(RESERVED, "A sender that does not clear its headers; a manufacturer's extension; a newer standard.", "Send zeros there.", "") \
+	X(VENDOR_BITS, "The adapter's hardware.", "Nothing.", "") \
 	X(PKEY, "The two QPs were made with different P_Key indices; a partition where both are limited members.", \
 	  "Compare the P_Key tables and the QPs' pkey_index. On Ethernet use 0xffff.", "receiver: port_rcv_errors, or bad P_Key violations") \
 	X(FLUSH_FORM, "A sender's mistake in the FETH.", "Use placement type 1, 2 or 3 and level 0 or 1.", "responder: resp_cqe_error") \

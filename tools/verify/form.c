@@ -181,7 +181,7 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 	if (!p->hides && ((p->p.payload_len + p->p.h.pad) & 3) != 0)
 		FOUND(v, NULL, PAD, p, "%u bytes of payload with pad count %u", p->p.payload_len,
 		      p->p.h.pad);
-	if (p->p.h.resv7 != 0 || p->p.h.resv8a != 0)
+	if ((p->p.h.resv7 != 0 || p->p.h.resv8a != 0) && !sender_known(v, p))
 		FOUND(v, NULL, RESERVED, p, "resv8a 0x%x, resv7 0x%x", p->p.h.resv8a, p->p.h.resv7);
 	check_extensions(v, p);
 	if (p->ops & ROCEMU_OP_CNP)

@@ -30,6 +30,7 @@ enum {
 	RATE_SLOTS = 60,
 	VIEWS_MOST = 5, /* copies of each packet: fewer */
 	PAIRS = 1 << 12,
+	SENDERS = 1 << 12,
 	ID_COUNT = 4, /* IPv4 identifications remembered of a packet's copies */
 };
 
@@ -260,6 +261,7 @@ struct verify {
 	bool deth_cut;
 	uint8_t between[PAIRS]; /* by hash of two hosts: BETWEEN_* */
 	uint32_t mads_cut[PAIRS];
+	uint64_t senders[SENDERS];	     /* digests of those whose deviation is noted */
 	uint64_t first_ns, last_ns, idle_ns; /* idle: when idle flows were looked for */
 	uint64_t by_severity[SEV_COUNT], by_rule[RULE_COUNT];
 	bool ignored[RULE_COUNT];
@@ -427,6 +429,11 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec);
 void form_check_fragment(struct verify *v, const struct pkt *p);
 /** What is checked of a packet once its flow is known. */
 void form_check_flow(struct verify *v, struct flow *f, const struct pkt *p);
+
+/* ---- senders.c ---- */
+
+/** The reserved bits of the BTH are a known adapter's; noted once for each sender. */
+bool sender_known(struct verify *v, const struct pkt *p);
 
 /* ---- ud.c ---- */
 

@@ -43,7 +43,11 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(PAD, "pad", ERROR, "IBTA 9.2", "pad count wrong: payload and pad are no multiple of four, or pad without payload", \
 	  "PadCnt is the number of bytes (0-3) that follow the payload to make it a multiple of four.") \
 	X(RESERVED, "reserved-bits", WARN, "IBTA 9.2", "reserved bits of the BTH, DETH or XRCETH are set", \
-	  "Senders set reserved bits to zero; receivers ignore them.") \
+	  "Senders set reserved bits to zero; receivers ignore them. Manufacturers use some: NVIDIA's adapters mark packets for adaptive " \
+	  "routing by a reserved bit of the BTH (US patent 12328251), and so may others.") \
+	X(VENDOR_BITS, "vendor-bits", NOTE, "IBTA 9.2", "reserved bits of the BTH are set as a known adapter sets them", \
+	  "Once for each sender, for the bits are in all of its packets. Receivers ignore them. 0x10 in resv8a (byte 4 of the BTH) is set in " \
+	  "requests of Huawei's HNS.") \
 	X(PKEY, "pkey", ERROR, "IBTA 9.2, 10.9", "P_Key without partition, or not its connection's", \
 	  "The low 15 bits are the partition and never 0; all packets of a connection carry the same partition, and at least " \
 	  "one side is a full member (bit 15).") \
