@@ -16,6 +16,7 @@
 #endif
 
 #include "base/bytes.h"
+#include "base/util.h"
 #include "wire/blocks.h"
 #include "wire/ip.h"
 
@@ -54,12 +55,55 @@ static void add_udp(struct bytes *f, uint16_t port, size_t payload)
 	f->n += ip_udp_encode(&ip, payload, f->b + f->n);
 }
 
-static void add_packet(struct bytes *f)
+/* From the BTH on. */
+static void add_roce(struct bytes *f)
 {
-	add_udp(f, ROCEMU_UDP_PORT, 32);
 	ADD(f, 4, 0, 0xff, 0xff, 0, 0, 0, 17, 0, 0, 0, 1);
 	memset(f->b + f->n, 0, 20);
 	f->n += 20;
+}
+
+static void add_packet(struct bytes *f)
+{
+	add_udp(f, ROCEMU_UDP_PORT, 32);
+	add_roce(f);
+}
+
+/* An IPv6 header that names proto, for n bytes behind it. */
+static void add_ipv6(struct bytes *f, uint8_t proto, uint8_t n)
+{
+	ADD(f, 0x60, 0, 0, 0, 0, n, proto, 64);
+	ADD(f, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1);
+	ADD(f, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2);
+}
+
+static void add_udp_header(struct bytes *f)
+{
+	ADD(f, 0xc0, 1, 0x12, 0xb7, 0, 40, 0, 0);
+}
+
+/* Hop-by-hop and destination options, AH; segment routing. */
+static void add_extensions(struct bytes *f)
+{
+	add_ipv6(f, 0, 8 + 8 + 24 + 24 + 8 + 32);
+	ADD(f, 60, 0, 1, 4, 0, 0, 0, 0, 51, 0, 1, 4, 0, 0, 0, 0, 43, 4, 0, 0, 0, 0, 0, 1);
+	ADD(f, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 17, 2, 4, 1, 0, 0, 0, 0);
+	ADD(f, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3);
+	add_udp_header(f);
+	add_roce(f);
+}
+
+/* An IPv6 fragment: the first, or the second. */
+static void add_fragment(struct bytes *f, bool second)
+{
+	add_ipv6(f, 44, second ? 8 + 16 : 8 + 24);
+	ADD(f, 17, 0, 0, second ? 24 : 1, 1, 2, 3, 4);
+	if (!second) {
+		add_udp_header(f);
+		ADD(f, 4, 0, 0xff, 0xff, 0, 0, 0, 17, 0, 0, 0, 1, 0, 0, 0, 0);
+	} else {
+		ADD(f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+	}
 }
 
 static void add_gre(struct bytes *f, size_t payload)
@@ -75,7 +119,11 @@ static void add_gre(struct bytes *f, size_t payload)
 static bool frame(struct bytes *f, unsigned n)
 {
 	f->n = 0;
-	add_ethernet(f, n == 1 ? 0x8100 : n == 2 ? 0x8847 : 0x0800);
+	add_ethernet(f, n == 1	 ? 0x8100
+			: n == 2 ? 0x8847
+			: n < 8	 ? 0x0800
+			: n < 12 ? 0x86dd
+				 : 0x8915);
 	switch (n) {
 	case 0:
 		break;
@@ -109,6 +157,21 @@ static bool frame(struct bytes *f, unsigned n)
 		ADD(f, 0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 		add_ethernet(f, 0x0800);
 		break;
+	case 8:
+		add_extensions(f);
+		return true;
+	case 9:
+	case 10:
+		add_fragment(f, n == 10);
+		return true;
+	case 11: /* segment routing around IPv4 */
+		add_ipv6(f, 43, 24 + PACKET);
+		ADD(f, 4, 2, 4, 0, 0, 0, 0, 0, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2);
+		break;
+	case 12: /* RoCEv1 */
+		add_ipv6(f, 0x1b, 32);
+		add_roce(f);
+		return true;
 	default:
 		return false;
 	}
@@ -155,6 +218,25 @@ static void pcapng_of_all(struct bytes *file)
 	}
 }
 
+/* ERF records of Ethernet and of native InfiniBand. */
+static void pcap_of_erf(struct bytes *file)
+{
+	struct bytes f = {0};
+
+	add32(file, 0xa1b2c3d4);
+	ADD(file, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, LINK_ERF, 0, 0, 0);
+	frame(&f, 0);
+	for (unsigned n = 0; n < 2; n++) {
+		add32(file, n);
+		add32(file, 0);
+		add32(file, (uint32_t)f.n + 26);
+		add32(file, (uint32_t)f.n + 26);
+		ADD(file, 0, 0, 0, 0, 0, 0, 0, 0, n == 0 ? 0x82 : 0x95, 4, 0, 0, 0, 0, 0, 0);
+		ADD(file, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0); /* an extension; the pad */
+		add(file, f.b, f.n);
+	}
+}
+
 static void add_compressed(struct fuzz_corpus *c, const struct bytes *file)
 {
 #ifdef HAVE_ZLIB
@@ -186,9 +268,9 @@ static void add_compressed(struct fuzz_corpus *c, const struct bytes *file)
 
 void fuzz_seed(struct fuzz_corpus *c)
 {
-	void (*const make[])(struct bytes *) = {pcap_of_all, pcapng_of_all};
+	void (*const make[])(struct bytes *) = {pcap_of_all, pcapng_of_all, pcap_of_erf};
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < ARRAY_LEN(make); i++) {
 		struct bytes file = {0};
 
 		make[i](&file);

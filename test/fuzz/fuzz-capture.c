@@ -9,7 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "wire/burst.h"
 #include "wire/capture.h"
+#include "wire/cut.h"
+#include "wire/print.h"
 #include "wire/segment.h"
 
 enum { MOST_FRAMES = 1 << 16 };
@@ -26,10 +29,35 @@ static unsigned touch(const struct capture_rec *rec)
 	return sum;
 }
 
+/* What is there of it can be decoded and printed. */
+static void decode(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
+{
+	char text[PRINT_PACKET_MAX], names[64];
+	struct rocemu_packet p;
+	uint32_t hdrs;
+	enum rocemu_drop why = cut_decode(&p, &hdrs, rec);
+	unsigned *packets = arg;
+
+	FUZZ_CHECK(segment == ++*packets || (segment == 0 && *packets == 1));
+	FUZZ_CHECK(why <= ROCEMU_DROP_LENGTH && (hdrs & ~rocemu_opcode_hdrs(p.h.opcode)) == 0);
+	FUZZ_CHECK(touch(rec) <= UINT8_MAX * (rec->len + 6));
+	FUZZ_CHECK(!rec->hides || icrc_wrong || rec->len < rec->wire_len);
+	if (why != ROCEMU_DROP_NONE)
+		return;
+	FUZZ_CHECK(p.payload == NULL || rec->len == rec->wire_len);
+	if (p.payload == NULL)
+		print_packet_cut(text, sizeof(text), &p, hdrs, !rec->hides);
+	else
+		print_packet(text, sizeof(text), &p);
+	FUZZ_CHECK(cut_names(names, sizeof(names), hdrs) < sizeof(names));
+}
+
 static void read_all(struct capture_reader *r)
 {
+	struct capture_passed passed;
 	struct capture_rec rec;
 	uint64_t before = 0;
+	char text[512];
 	int n = 1;
 
 	while (before < MOST_FRAMES && (n = capture_next(r, &rec)) == 1) {
@@ -43,7 +71,12 @@ static void read_all(struct capture_reader *r)
 
 			FUZZ_CHECK(one < rec.len || one == 0);
 		}
+		if (rec.fragment_at == 0)
+			burst_each(&rec, decode, &(unsigned){0});
 	}
+	passed = capture_reader_passed(r);
+	FUZZ_CHECK(capture_passed_text(text, sizeof(text), &passed) < sizeof(text));
+	FUZZ_CHECK(passed.cut + passed.infiniband + passed.link <= capture_reader_frames(r));
 	FUZZ_CHECK(n >= 0 || *capture_reader_error(r) != 0);
 }
 

@@ -6,7 +6,7 @@
 
 #include "../wire/golden.h"
 
-enum { ROW = 8000 };
+enum { ROW = 8000, HEADER = 5 };
 
 struct row {
 	struct fuzz_corpus *corpus;
@@ -33,15 +33,16 @@ static void add(const char *file, const struct capture_rec *rec, void *user)
 		r->file = file;
 		r->first = rec->ip.src;
 	}
-	if (r->len + 4 + rec->len > ROW)
+	if (r->len + HEADER + rec->len > ROW)
 		return;
 	p = r->bytes + r->len;
 	p[0] = memcmp(&r->first, &rec->ip.src, sizeof(r->first)) != 0;
 	p[1] = 1;
 	p[2] = (uint8_t)(rec->len >> 8);
 	p[3] = (uint8_t)rec->len;
-	memcpy(p + 4, rec->data, rec->len);
-	r->len += 4 + rec->len;
+	p[4] = 0;
+	memcpy(p + HEADER, rec->data, rec->len);
+	r->len += HEADER + rec->len;
 }
 
 void fuzz_seed(struct fuzz_corpus *c)
