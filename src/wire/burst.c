@@ -19,12 +19,18 @@ void burst_each(const struct capture_rec *rec, burst_fn *fn, void *arg)
 {
 	const bool whole = rec->wire_len <= rec->len && rec->fragment_at == 0;
 	const bool wrong = whole && !icrc_fits(rec);
-	const size_t size = wrong && !rec->v1 ? segment_size(&rec->ip, rec->data, rec->len) : 0;
-	struct capture_rec one = *rec;
+	struct capture_rec one;
 	unsigned k = 0;
+	size_t size;
 
+	if (!wrong && (whole || rec->fragment_at != 0)) {
+		fn(arg, rec, 0, false);
+		return;
+	}
+	one = *rec;
+	size = wrong && !rec->v1 ? segment_size(&rec->ip, rec->data, rec->len) : 0;
 	if (!size) {
-		one.hides = (wrong || rec->wire_len > rec->len) && cut_may_be_burst(rec);
+		one.hides = cut_may_be_burst(rec);
 		fn(arg, &one, 0, wrong);
 		return;
 	}

@@ -45,7 +45,8 @@ enum rocemu_drop cut_decode(struct rocemu_packet *p, uint32_t *hdrs, const struc
 	if (!cut_has_bth(rec))
 		return rocemu_packet_decode(p, rec->data, rec->len);
 	hdr = MAX(rocemu_opcode_hdr_len(rec->data[0]), (size_t)ROCEMU_BTH_LEN);
-	*hdrs = hdrs_within(rec->data[0], rec->len);
+	*hdrs = rec->len >= hdr ? rocemu_opcode_hdrs(rec->data[0])
+				: hdrs_within(rec->data[0], rec->len);
 	if (rec->len >= rec->wire_len) {
 		why = rocemu_packet_decode(p, rec->data, rec->len);
 	} else {

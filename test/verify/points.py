@@ -208,6 +208,9 @@ def check_capture(check, path):
                roce_v1=len(frames))
     check.same(f'{name}-erf', lambda path, records: write_pcap(path, records, ERF),
                [(f.time_ns, 0, capfile.as_erf(f)) for f in frames], expected)
+    parts = [(p.time_ns, 0, p.encode()) for f in frames for p in capfile.fragments(f)]
+    write_pcap(plain, parts)
+    check.same(f'{name}-fragments', write_pcapng, mirrored(parts), verify(check.rocemu, plain), seen_elsewhere=len(parts))
     for f in frames:
         f.icrc, f.sealed = bytes(4), True
     check.same(f'{name}-no-icrc', write_pcap, records(frames), expected, ['--ignore', 'icrc'], ignored={'icrc-wrong': len(frames)})

@@ -165,7 +165,8 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 	/* A burst that is there as a whole is taken apart by its ICRCs. */
 	p->hides = rec->hides && (p->cut || v->ignored[RULE_ICRC_WRONG]);
 	p->ops = 0;
-	check_ip(v, p);
+	if (rec->fragment || rec->extras != 0)
+		check_ip(v, p);
 	why = cut_decode(&p->p, &p->hdrs, rec);
 	if (p->cut && !note_cut(v, p))
 		return false;

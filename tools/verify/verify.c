@@ -192,12 +192,12 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 	struct flow *f = NULL;
 	bool good;
 
-	if (rec->fragment_at != 0) {
-		form_check_fragment(v, &p);
-		return;
-	}
 	if (view_again(v, rec)) {
 		v->seen_elsewhere++;
+		return;
+	}
+	if (rec->fragment_at != 0) {
+		form_check_fragment(v, &p);
 		return;
 	}
 	if (v->packets++ == 0)
@@ -302,7 +302,8 @@ static bool nothing_judged(const struct verify *v, const char *path, char *err, 
 {
 	struct text t = text_start(err, errlen);
 
-	if (v->packets != 0 && v->bth_cut == v->packets) {
+	if (v->packets != 0 && v->bth_cut == v->packets &&
+	    v->by_severity[SEV_ERROR] + v->by_severity[SEV_WARN] == 0) {
 		text_add(&t,
 			 "none of the %" PRIu64 " RoCEv2 packets of %s has its whole BTH: capture "
 			 "at least 128 bytes of each frame (tcpdump -s 128)",

@@ -129,13 +129,14 @@ void views_decide(struct verify *v)
 /* Datagrams are never sent again with their PSN; and within a host no network doubles them. */
 static bool never_again(const struct capture_rec *rec)
 {
-	return rec->len != 0 && rocemu_opcode_service(rec->data[0]) == ROCEMU_SVC_UD &&
+	return rec->fragment_at == 0 && rocemu_opcode_service(rec->data[0]) == ROCEMU_SVC_UD &&
 	       rocemu_gid_equal(&rec->ip.src, &rec->ip.dst);
 }
 
 bool view_again(struct verify *v, const struct capture_rec *rec)
 {
-	struct view *w = cut_has_bth(rec) ? view_of(v, rec) : NULL;
+	bool enough = cut_has_bth(rec) || rec->fragment_at != 0;
+	struct view *w = enough ? view_of(v, rec) : NULL;
 	unsigned at = 0, most = 0;
 
 	if (w == NULL) /* no memory, or not enough of it to recognize it */
