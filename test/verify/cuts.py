@@ -4,7 +4,7 @@
 
 usage: cuts.py ROCEMU GOLDEN_DIR DIRECTORY... [--trials N] [--every] [--only PART]
 
-Captures (test/golden, pcap-samples, and changed ones: with faults, in tunnels, in bursts as the sender's interface shows
+Captures (test/golden, pcap-samples, and changed ones: with faults, in tunnels, in fragments, as RoCEv1, in bursts as the sender's interface shows
 them, on a bad network) are cut at lengths from 14 bytes to the whole frame. At no length may `rocemu verify` find what it
 does not find in the whole capture, at another packet or at all, but notes of what could not be judged. Where nothing can be
 judged, that is its message. Of faults that the BTH shows, each is found where no more than the BTH is there. decode, explain and the
@@ -42,6 +42,7 @@ class Capture:
 
     def __init__(self, name, records, link=capfile.ETHERNET, recorded=False, finding=None, extra=0):
         self.name, self.records, self.link, self.recorded, self.finding, self.extra = name, records, link, recorded, finding, extra
+        self.begin = None  # of the BTH of the first packet, where it is not behind IP and UDP alone
 
     def write(self, path, cut):
         with open(path, 'wb') as f:
@@ -65,6 +66,8 @@ class Capture:
 
     def bth_end(self):
         """Of the first packet."""
+        if self.begin is not None:
+            return self.begin + BTH
         link = self.extra + (ETHER if self.link == capfile.ETHERNET else 0)
         return link + (60 if self.records[0][1][link] >> 4 == 6 else 40)
 
@@ -110,6 +113,34 @@ def in_tunnels(captures):
         yield Capture(f'{c.name}-{name}', found, extra=len(found[0][1]) - len(c.records[0][1]))
 
 
+def tagged(n):
+    return lambda f: [capfile.Raw(f.time_ns, f.encode()[:12] + b'\x88\xa8\0\5' * (n - 1) + b'\x81\0\0\6' + f.encode()[12:])]
+
+
+def with_options(f):
+    """IPv4's router alert, IPv6's hop-by-hop options and a segment routing header."""
+    header = b'\x94\4\0\0' if not f.v6 else bytes((43, 0, 1, 4, 0, 0, 0, 0, 17, 2, 4, 0, 0, 0, 0, 0)) + f.ip[24:40]
+    return [capfile.behind_ip(f, header, 17 if not f.v6 else 0, 6)]
+
+
+FORMS = {'vlan': (tagged(1), 4), 'qinq': (tagged(2), 8), 'options': (with_options, None), 'fragments': (capfile.fragments, 0),
+         'v1': (lambda f: [capfile.as_v1(f)], None), 'erf': (lambda f: [capfile.Raw(f.time_ns, capfile.as_erf(f))], 34)}
+
+
+def in_other_forms(golden):
+    for n, path in enumerate(sorted(glob.glob(os.path.join(golden, '*.pcap')))):
+        frames = [f for f in capfile.read(path) if f.udp[2:4] == points.ROCE_PORT]
+        name = sorted(FORMS)[n % len(FORMS)]
+        form, extra = FORMS[name]
+        if extra is None:
+            extra = len(form(frames[0])[0].encode()) - len(frames[0].encode())
+        records = [(part.time_ns, part.encode()) for f in frames for part in form(f)]
+        c = Capture(f'{os.path.basename(path)[:-5]}-{name}', records, extra=extra)
+        c.begin = (74 if frames[0].v6 else 54) + extra - BTH
+        c.link = points.ERF if name == 'erf' else capfile.ETHERNET
+        yield c
+
+
 def in_bursts(golden):
     """As the sender's interface shows them."""
     for path in sorted(glob.glob(os.path.join(golden, '*.pcap'))):
@@ -139,6 +170,7 @@ def captures(args):
     yield from recorded
     yield from mutated(args.directories[0])
     yield from in_tunnels(ethernet)
+    yield from in_other_forms(args.directories[0])
     yield from in_bursts(args.directories[0])
     yield from on_bad_networks(recorded, args.trials)
 
