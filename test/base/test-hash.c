@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tables against a plain array, by random calls; and that a look-up stays short. */
+#include "base/hash.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "test.h"
+
+enum { ENTRIES = 5000, KEYS = 1000 };
+
+struct entry {
+	struct hash_node node;
+	uint64_t key;
+	bool is_in;
+};
+
+static unsigned count(const struct hash *h, uint64_t key)
+{
+	unsigned n = 0;
+
+	hash_for_each (e, struct entry, node, h, key) {
+		assert_true(e->is_in && e->key == key);
+		n++;
+	}
+	return n;
+}
+
+TEST(hash, random_calls__as_an_array)
+{
+	static struct entry all[ENTRIES];
+	unsigned in[KEYS] = {0}, n = 0;
+	struct hash h = {0};
+	struct rng rng;
+
+	rng_init(&rng, 1);
+	for (unsigned i = 0; i < 40 * ENTRIES; i++) {
+		struct entry *e = &all[rng_below(&rng, ENTRIES)];
+
+		if (e->is_in) {
+			hash_remove(&h, &e->node);
+			in[e->key]--;
+			n--;
+		} else {
+			e->key = rng_below(&rng, KEYS);
+			hash_add(&h, &e->node, e->key);
+			in[e->key]++;
+			n++;
+		}
+		e->is_in = !e->is_in;
+		assert_int_equal(h.n, n);
+		assert_int_equal(count(&h, e->key), in[e->key]);
+	}
+	for (uint64_t key = 0; key < KEYS; key++)
+		assert_int_equal(count(&h, key), in[key]);
+	hash_fini(&h);
+	assert_null(hash_find(&h, 1));
+}
+
+/** The longest chain of entries, their keys step apart. */
+static unsigned longest(uint64_t step)
+{
+	static struct entry all[4096];
+	struct hash h = {0};
+	unsigned most = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		hash_add(&h, &all[i].node, i * step);
+	for (size_t i = 0; i < h.buckets; i++) {
+		unsigned n = 0;
+
+		for (const struct hash_node *e = h.bucket[i]; e; e = e->next)
+			n++;
+		most = MAX(most, n);
+	}
+	hash_fini(&h);
+	return most;
+}
+
+/* Interface indices, pointers, multiples of a power of two. */
+TEST(hash, keys_that_are_no_random_numbers__short_chains)
+{
+	static const uint64_t steps[] = {
+		1, 2, 16, 3216, 4096, UINT64_C(1) << 20, UINT64_C(1) << 32};
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
+		assert_in_range(longest(steps[i]), 1, 12);
+}
+
+TEST(hash, bytes__differ_by_each_bit)
+{
+	uint8_t a[16] = {0};
+	const uint64_t first = hash_bytes(a, sizeof(a));
+
+	for (unsigned bit = 0; bit < 128; bit++) {
+		a[bit / 8] = (uint8_t)(1u << bit % 8);
+		assert_true(hash_bytes(a, sizeof(a)) != first);
+		a[bit / 8] = 0;
+	}
+	assert_true(hash_bytes(a, 15) != first);
+}
