@@ -122,7 +122,10 @@ static void add_common(struct update *u, const struct netdev_addr *a)
 		return;
 	at = next_free(u, OTHERS, 2);
 	if (at == ROCEMU_MAX_GID)
-		at = next_free(u, 0, 1);
+		at = next_free(u, FIRST + 1, 1);
+	/* Kept for IPv6, which comes last. */
+	if (at == IPV6 && has_ipv6(u->now))
+		at = next_free(u, IPV6 + 1, 1);
 	if (at < ROCEMU_MAX_GID)
 		put(u, at, a, false);
 }

@@ -246,6 +246,17 @@ TEST(merge, more_than_fit__left_out_until_there_is_room)
 	}
 }
 
+TEST(layout, common_with_many_ipv4__1_is_kept_for_ipv6)
+{
+	struct netdev d = crowd(0, ROCEMU_MAX_GID);
+
+	d.addrs[ROCEMU_MAX_GID - 1].gid = gid_of('L');
+	netdev_make_gids(&d);
+	assert_int_equal(d.gids[1].gid.raw[15], 'L');
+	for (unsigned i = 0; i < ROCEMU_MAX_GID; i++)
+		assert_true(d.gids[i].here);
+}
+
 TEST(merge, link_and_mtu__taken_over)
 {
 	struct netdev d = with("1", NULL), now = interface("1");
