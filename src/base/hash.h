@@ -40,7 +40,7 @@ struct hash_node *hash_next(const struct hash_node *n);
 void hash_fini(struct hash *h);
 
 #define hash_entry_(n, type, member) ((n) ? container_of(n, type, member) : (type *)NULL)
-/** Each entry with that key; the loop's body may end it by a removal only. */
+/** Each entry with that key. A body that removes it has to leave the loop. */
 #define hash_for_each(e, type, member, h, key)                          \
 	for (type *e = hash_entry_(hash_find(h, key), type, member); e; \
 	     e = hash_entry_(hash_next(&e->member), type, member))

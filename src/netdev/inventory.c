@@ -2,13 +2,8 @@
 #include "netdev/inventory.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/ethtool.h>
-#include <linux/if_addr.h>
 #include <linux/sockios.h>
-#include <net/if_arp.h>
-#include <netinet/in.h>
-#include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,125 +88,16 @@ int netdev_refresh(struct netdev *d)
 	return ret;
 }
 
-/**
- * Is the address not usable, because duplicate address detection runs or has failed? *out is false
- * where that cannot be determined: no /proc. @return 0 or -errno.
- */
-static int ipv6_unusable(const struct in6_addr *addr, unsigned ifindex, bool *out)
-{
-	char hex[33], line[128], want[33];
-	unsigned idx, plen, scope, flags;
-	FILE *f = fopen("/proc/net/if_inet6", "re");
-
-	*out = false;
-	if (!f)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
-	for (unsigned i = 0; i < 16; i++)
-		snprintf(want + 2 * i, 3, "%02x", addr->s6_addr[i]);
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%32s %x %x %x %x", hex, &idx, &plen, &scope, &flags) != 5)
-			continue;
-		if (idx == ifindex && !strcmp(hex, want))
-			*out = (flags & IFA_F_DADFAILED) ||
-			       ((flags & IFA_F_TENTATIVE) && !(flags & IFA_F_OPTIMISTIC));
-	}
-	fclose(f);
-	return 0;
-}
-
 /* ---- all of them ---- */
 
-/* The interface of that name in *out, entered when it is new; NULL: there is no room, or it has
- * gone meanwhile. @return 0 or -errno. */
-static int inventory_interface(struct inventory *inv, int fd, const char *name, struct netdev **out)
+bool inventory_is_active(const struct inventory_if *i)
 {
-	struct ifreq ifr;
-	struct netdev *d;
-	int ret;
-
-	for (unsigned i = 0; i < inv->n; i++)
-		if (!strcmp(inv->ifs[i].ifname, name)) {
-			*out = &inv->ifs[i];
-			return 0;
-		}
-	*out = NULL;
-	if (inv->n == INVENTORY_MAX || strlen(name) >= IF_NAMESIZE)
-		return 0;
-	d = &inv->ifs[inv->n];
-	memset(d, 0, sizeof(*d));
-	snprintf(d->ifname, sizeof(d->ifname), "%s", name);
-	d->mtu = 1500;
-	ret = query(fd, name, SIOCGIFINDEX, &ifr, NULL);
-	if (ret == 0) {
-		d->ifindex = (unsigned)ifr.ifr_ifindex;
-		ret = interface_read(fd, d);
-	}
-	if (ret == -ENODEV)
-		return 0;
-	if (ret < 0)
-		return ret;
-	inv->n++;
-	*out = d;
-	return 0;
+	return (i->link.flags & IFF_UP) && (i->link.flags & IFF_RUNNING);
 }
 
-/** Rank of an address among an interface's. */
-static unsigned address_class(const struct rocemu_gid *g)
+bool inventory_is_loopback(const struct inventory_if *i)
 {
-	return gid_is_ipv4(g) ? 0 : addr_gid_is_link_local(g) ? 2 : 1;
-}
-
-static void address_insert(struct netdev *d, const struct netdev_addr *a)
-{
-	unsigned at = d->naddrs;
-
-	for (unsigned i = 0; i < d->naddrs; i++)
-		if (rocemu_gid_equal(&d->addrs[i].gid, &a->gid))
-			return;
-	if (d->naddrs == ARRAY_LEN(d->addrs))
-		return;
-	while (at > 0 && address_class(&d->addrs[at - 1].gid) > address_class(&a->gid)) {
-		d->addrs[at] = d->addrs[at - 1];
-		at--;
-	}
-	d->addrs[at] = *a;
-	d->naddrs++;
-}
-
-static int inventory_address(struct netdev *d, const struct sockaddr *sa)
-{
-	struct netdev_addr a = {0};
-	int ret;
-
-	if (sa->sa_family == AF_INET) {
-		struct sockaddr_in in;
-
-		memcpy(&in, sa, sizeof(in));
-		gid_from_ipv4(&a.gid, (const uint8_t *)&in.sin_addr);
-	} else if (sa->sa_family == AF_INET6) {
-		struct sockaddr_in6 in6;
-
-		memcpy(&in6, sa, sizeof(in6));
-		ret = ipv6_unusable(&in6.sin6_addr, d->ifindex, &a.tentative);
-		if (ret < 0)
-			return ret;
-		memcpy(a.gid.raw, &in6.sin6_addr, 16);
-		if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
-			a.scope_id = d->ifindex;
-	} else {
-		return 0;
-	}
-	address_insert(d, &a);
-	return 0;
-}
-
-static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
-{
-	struct sockaddr_ll ll;
-
-	memcpy(&ll, sa, sizeof(ll));
-	if (ll.sll_hatype == ARPHRD_ETHER && ll.sll_halen == 6)
-		memcpy(d->mac, ll.sll_addr, 6);
+	return i->link.flags & IFF_LOOPBACK;
 }
 
 /**
@@ -220,56 +106,255 @@ static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
  */
 static int by_use(const void *va, const void *vb)
 {
-	const struct netdev *a = va, *b = vb;
+	const struct inventory_if *a = va, *b = vb;
 
-	if (a->loopback != b->loopback)
-		return a->loopback ? 1 : -1;
-	if (a->active != b->active)
-		return a->active ? -1 : 1;
-	return a->ifindex < b->ifindex ? -1 : a->ifindex > b->ifindex;
+	if (inventory_is_loopback(a) != inventory_is_loopback(b))
+		return inventory_is_loopback(a) ? 1 : -1;
+	if (inventory_is_active(a) != inventory_is_active(b))
+		return inventory_is_active(a) ? -1 : 1;
+	return a->link.ifindex < b->link.ifindex ? -1 : a->link.ifindex > b->link.ifindex;
 }
 
-static int inventory_fill(struct inventory *inv, int fd, const struct ifaddrs *all)
+/** Rank of an address among an interface's. */
+static unsigned address_class(const struct rocemu_gid *g)
 {
-	int ret = 0;
+	return gid_is_ipv4(g) ? 0 : addr_gid_is_link_local(g) ? 2 : 1;
+}
 
-	for (const struct ifaddrs *ifa = all; ifa && ret == 0; ifa = ifa->ifa_next) {
-		struct netdev *d;
+/** An address, and which one it was in the kernel's list. */
+struct placed {
+	struct rtnl_address a;
+	unsigned serial;
+};
 
-		if (!ifa->ifa_addr)
-			continue;
-		ret = inventory_interface(inv, fd, ifa->ifa_name, &d);
-		if (ret < 0 || !d)
-			continue;
-		if (ifa->ifa_addr->sa_family == AF_PACKET)
-			inventory_mac(d, ifa->ifa_addr);
-		else
-			ret = inventory_address(d, ifa->ifa_addr);
+static int by_serial(const struct placed *a, const struct placed *b)
+{
+	return a->serial < b->serial ? -1 : a->serial > b->serial;
+}
+
+/** Equal ones of an interface side by side, the first one first. */
+static int by_gid(const void *va, const void *vb)
+{
+	const struct placed *a = va, *b = vb;
+	int order;
+
+	if (a->a.ifindex != b->a.ifindex)
+		return a->a.ifindex < b->a.ifindex ? -1 : 1;
+	order = memcmp(a->a.gid.raw, b->a.gid.raw, sizeof(a->a.gid.raw));
+	return order ? order : by_serial(a, b);
+}
+
+/** Of each interface by kind, and in the kernel's order. */
+static int by_kind(const void *va, const void *vb)
+{
+	const struct placed *a = va, *b = vb;
+	const unsigned class_a = address_class(&a->a.gid), class_b = address_class(&b->a.gid);
+
+	if (a->a.ifindex != b->a.ifindex)
+		return a->a.ifindex < b->a.ifindex ? -1 : 1;
+	if (class_a != class_b)
+		return class_a < class_b ? -1 : 1;
+	return by_serial(a, b);
+}
+
+/** Sort them by interface and kind; one that an interface has twice, in two networks, stays once.
+ */
+static int sort_addresses(struct rtnl_listing *l)
+{
+	struct placed *p = calloc(l->naddresses + 1u, sizeof(*p));
+	unsigned n = 0;
+
+	if (!p)
+		return -ENOMEM;
+	for (unsigned i = 0; i < l->naddresses; i++)
+		p[i] = (struct placed){l->addresses[i], i};
+	qsort(p, l->naddresses, sizeof(*p), by_gid);
+	for (unsigned i = 0; i < l->naddresses; i++)
+		if (!n || p[n - 1].a.ifindex != p[i].a.ifindex ||
+		    !rocemu_gid_equal(&p[n - 1].a.gid, &p[i].a.gid))
+			p[n++] = p[i];
+	qsort(p, n, sizeof(*p), by_kind);
+	for (unsigned i = 0; i < n; i++)
+		l->addresses[i] = p[i].a;
+	l->naddresses = n;
+	free(p);
+	return 0;
+}
+
+static int by_ifindex(const void *va, const void *vb)
+{
+	const struct inventory_if *a = va, *b = vb;
+
+	return a->link.ifindex < b->link.ifindex ? -1 : a->link.ifindex > b->link.ifindex;
+}
+
+/** Give each interface its part of the addresses. Both are sorted by interface. */
+static void share_out(struct inventory *inv)
+{
+	const struct rtnl_listing *l = &inv->listing;
+	unsigned at = 0;
+
+	for (unsigned i = 0; i < inv->n; i++) {
+		struct inventory_if *f = &inv->ifs[i];
+
+		while (at < l->naddresses && l->addresses[at].ifindex < f->link.ifindex)
+			at++;
+		f->addrs = l->addresses + at;
+		for (; at < l->naddresses && l->addresses[at].ifindex == f->link.ifindex; at++) {
+			f->naddrs++;
+			f->usable |= !l->addresses[at].tentative;
+		}
 	}
+}
+
+/* ---- look-ups ---- */
+
+/** Where an address is. */
+struct inventory_place {
+	struct hash_node by_gid;
+	const struct inventory_if *on;
+	unsigned index;
+};
+
+static uint64_t name_key(const char *name)
+{
+	return hash_bytes(name, strlen(name));
+}
+
+static int make_index(struct inventory *inv)
+{
+	struct inventory_place *p = calloc(inv->listing.naddresses + 1u, sizeof(*p));
+
+	inv->places = p;
+	if (!p)
+		return -ENOMEM;
+	for (unsigned i = 0; i < inv->n; i++) {
+		struct inventory_if *f = &inv->ifs[i];
+
+		hash_add(&inv->by_name, &f->by_name, name_key(f->link.name));
+		for (unsigned a = 0; a < f->naddrs; a++, p++) {
+			p->on = f;
+			p->index = a;
+			hash_add(&inv->by_gid, &p->by_gid,
+				 hash_bytes(&f->addrs[a].gid, sizeof(f->addrs[a].gid)));
+		}
+	}
+	return 0;
+}
+
+const struct inventory_if *inventory_find_name(const struct inventory *inv, const char *name)
+{
+	hash_for_each (f, struct inventory_if, by_name, &inv->by_name, name_key(name))
+		if (!strcmp(f->link.name, name))
+			return f;
+	return NULL;
+}
+
+const struct inventory_if *inventory_find_address(const struct inventory *inv,
+						  const struct rocemu_gid *gid, unsigned *index)
+{
+	const struct inventory_place *found = NULL;
+
+	hash_for_each (p, struct inventory_place, by_gid, &inv->by_gid,
+		       hash_bytes(gid, sizeof(*gid))) {
+		const struct rtnl_address *a = &p->on->addrs[p->index];
+
+		if (!a->tentative && rocemu_gid_equal(&a->gid, gid) &&
+		    (!found || p->on < found->on))
+			found = p;
+	}
+	if (!found)
+		return NULL;
+	*index = found->index;
+	return found->on;
+}
+
+int inventory_take(struct inventory *inv, unsigned ifindex)
+{
+	int ret;
+
+	*inv = (struct inventory){.query_fd = query_open()};
+	if (inv->query_fd < 0)
+		return inv->query_fd;
+	ret = rtnl_read(ifindex, &inv->listing);
+	inv->n = inv->listing.nlinks;
+	inv->ifs = ret ? NULL : calloc(inv->n + 1u, sizeof(*inv->ifs));
+	if (ret == 0)
+		ret = inv->ifs ? sort_addresses(&inv->listing) : -ENOMEM;
+	for (unsigned i = 0; ret == 0 && i < inv->n; i++)
+		inv->ifs[i].link = inv->listing.links[i];
+	if (ret == 0) {
+		qsort(inv->ifs, inv->n, sizeof(*inv->ifs), by_ifindex);
+		share_out(inv);
+		qsort(inv->ifs, inv->n, sizeof(*inv->ifs), by_use);
+		ret = make_index(inv);
+	}
+	if (ret < 0)
+		inventory_free(inv);
 	return ret;
 }
 
-int inventory_take(struct inventory *inv)
+void inventory_free(struct inventory *inv)
 {
-	struct ifaddrs *all;
-	int ret, fd = query_open();
+	hash_fini(&inv->by_name);
+	hash_fini(&inv->by_gid);
+	free(inv->places);
+	free(inv->ifs);
+	rtnl_free(&inv->listing);
+	close(inv->query_fd);
+	*inv = (struct inventory){0};
+}
 
-	inv->n = 0;
-	inv->ifs = fd < 0 ? NULL : calloc(INVENTORY_MAX, sizeof(*inv->ifs));
-	ret = fd < 0 ? fd : !inv->ifs ? -ENOMEM : getifaddrs(&all) < 0 ? -errno : 0;
-	if (ret == 0) {
-		ret = inventory_fill(inv, fd, all);
-		freeifaddrs(all);
+struct netdev_addr inventory_address(const struct inventory_if *i, unsigned index)
+{
+	const struct rtnl_address *a = &i->addrs[index];
+
+	return (struct netdev_addr){
+		.gid = a->gid,
+		.scope_id = addr_gid_is_link_local(&a->gid) ? a->ifindex : 0,
+		.tentative = a->tentative,
+	};
+}
+
+/** How many addresses of each class a table has room for. have: how many there are. */
+static void ration(const unsigned have[3], unsigned room, unsigned get[3])
+{
+	unsigned later = (have[1] ? 1u : 0u) +
+			 (have[2] ? 1u : 0u); /* one of each later class has its place */
+
+	for (unsigned class = 0; class < 3; class ++) {
+		if (class > 0)
+			later -= have[class] ? 1 : 0;
+		get[class] = MIN(have[class], room - later);
+		room -= get[class];
 	}
-	if (fd >= 0)
-		close(fd);
-	if (ret < 0) {
-		free(inv->ifs);
-		inv->ifs = NULL;
-		return ret;
+}
+
+void inventory_netdev(const struct inventory *inv, const struct inventory_if *i, struct netdev *out)
+{
+	unsigned have[3] = {0}, get[3];
+
+	*out = (struct netdev){
+		.ifindex = i->link.ifindex,
+		.mtu = i->link.mtu ? i->link.mtu : 1500,
+		.loopback = inventory_is_loopback(i),
+		.active = inventory_is_active(i),
+	};
+	memcpy(out->ifname, i->link.name, sizeof(out->ifname));
+	memcpy(out->mac, i->link.mac, sizeof(out->mac));
+	if (!out->loopback)
+		out->speed_mbps = query_speed_mbps(inv->query_fd, out->ifname);
+	for (unsigned a = 0; a < i->naddrs; a++)
+		have[address_class(&i->addrs[a].gid)]++;
+	ration(have, ARRAY_LEN(out->addrs), get);
+	for (unsigned a = 0; a < i->naddrs; a++) {
+		unsigned *left = &get[address_class(&i->addrs[a].gid)];
+
+		if (!*left)
+			continue;
+		(*left)--;
+		out->addrs[out->naddrs++] = inventory_address(i, a);
 	}
-	qsort(inv->ifs, inv->n, sizeof(*inv->ifs), by_use);
-	return 0;
 }
 
 const char *inventory_text(const struct inventory *inv, char *buf, size_t len)
@@ -279,9 +364,9 @@ const char *inventory_text(const struct inventory *inv, char *buf, size_t len)
 
 	buf[0] = 0;
 	for (unsigned i = 0; i < inv->n && at < len; i++) {
-		const struct netdev *d = &inv->ifs[i];
+		const struct inventory_if *d = &inv->ifs[i];
 
-		at += (size_t)snprintf(buf + at, len - at, "%s%s (", i ? ", " : "", d->ifname);
+		at += (size_t)snprintf(buf + at, len - at, "%s%s (", i ? ", " : "", d->link.name);
 		for (unsigned j = 0; j < d->naddrs && at < len; j++)
 			at += (size_t)snprintf(buf + at, len - at, "%s%s%s", j ? ", " : "",
 					       addr_gid_text(&d->addrs[j].gid, addr),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/util.h"
 #include "netdev/addr.h"
 #include "netdev/inventory.h"
@@ -98,19 +99,12 @@ static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 	return get_be64(eui);
 }
 
-static bool has_usable(const struct netdev *d)
-{
-	for (unsigned i = 0; i < d->naddrs; i++)
-		if (!d->addrs[i].tentative)
-			return true;
-	return false;
-}
-
 /** Is there an interface by which other hosts may be reached? */
 static bool has_outside(const struct inventory *inv)
 {
 	for (unsigned i = 0; i < inv->n; i++)
-		if (!inv->ifs[i].loopback && inv->ifs[i].active && has_usable(&inv->ifs[i]))
+		if (!inventory_is_loopback(&inv->ifs[i]) && inventory_is_active(&inv->ifs[i]) &&
+		    inv->ifs[i].usable)
 			return true;
 	return false;
 }
@@ -127,9 +121,9 @@ static void list_default(const struct inventory *inv, bool loopback, struct netd
 	for (unsigned i = 0; i < inv->n; i++) {
 		struct netdev *d = &out[*n];
 
-		if (!has_usable(&inv->ifs[i]) || (inv->ifs[i].loopback && !loopback))
+		if (!inv->ifs[i].usable || (inventory_is_loopback(&inv->ifs[i]) && !loopback))
 			continue;
-		*d = inv->ifs[i];
+		inventory_netdev(inv, &inv->ifs[i], d);
 		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
 		d->guid = make_guid(d, true);
 		(*n)++;
@@ -155,23 +149,22 @@ static bool parse_address(const char *text, struct rocemu_gid *gid)
 }
 
 /** The interface with the address, and its entry for it; or NULL. */
-static const struct netdev *find_address(const struct inventory *inv, const struct rocemu_gid *gid,
-					 struct netdev_addr *entry)
+static const struct inventory_if *
+find_address(const struct inventory *inv, const struct rocemu_gid *gid, struct netdev_addr *entry)
 {
-	for (unsigned i = 0; i < inv->n; i++)
-		for (unsigned j = 0; j < inv->ifs[i].naddrs; j++)
-			if (!inv->ifs[i].addrs[j].tentative &&
-			    rocemu_gid_equal(&inv->ifs[i].addrs[j].gid, gid)) {
-				*entry = inv->ifs[i].addrs[j];
-				return &inv->ifs[i];
-			}
+	unsigned index;
+	const struct inventory_if *on = inventory_find_address(inv, gid, &index);
+
+	if (on) {
+		*entry = inventory_address(on, index);
+		return on;
+	}
 	/* All of 127.0.0.0/8 is local, though only 127.0.0.1 is listed. */
+	*entry = (struct netdev_addr){.gid = *gid};
 	if (gid_is_ipv4(gid) && gid->raw[12] == 127)
 		for (unsigned i = 0; i < inv->n; i++)
-			if (inv->ifs[i].loopback) {
-				*entry = (struct netdev_addr){.gid = *gid};
+			if (inventory_is_loopback(&inv->ifs[i]))
 				return &inv->ifs[i];
-			}
 	return NULL;
 }
 
@@ -192,33 +185,49 @@ static bool device_from_target(const struct inventory *inv, const char *target, 
 {
 	struct netdev_addr entry;
 	struct rocemu_gid gid;
-	const struct netdev *on;
+	const struct inventory_if *on;
 
 	if (parse_address(target, &gid)) {
 		on = find_address(inv, &gid, &entry);
 		if (!on)
 			return false;
-		*d = *on;
+		inventory_netdev(inv, on, d);
 		d->addrs[0] = entry;
 		d->naddrs = 1;
 		d->one_address = true;
 		d->guid = make_guid(d, false);
 		return true;
 	}
-	for (unsigned i = 0; i < inv->n; i++)
-		if (!strcmp(inv->ifs[i].ifname, target) && has_usable(&inv->ifs[i])) {
-			*d = inv->ifs[i];
-			d->guid = make_guid(d, true);
-			return true;
-		}
-	return false;
+	on = inventory_find_name(inv, target);
+	if (!on || !on->usable)
+		return false;
+	inventory_netdev(inv, on, d);
+	d->guid = make_guid(d, true);
+	return true;
 }
 
-/** One entry of a spec; entry is taken apart. */
-static int parse_entry(const struct inventory *inv, char *entry, struct netdev *devs, unsigned *n,
-		       char *errbuf, size_t errlen)
+/** Devices of a spec, by name. */
+struct named {
+	struct hash_node by_name;
+	const struct netdev *d; /* borrowed */
+};
+
+static bool add_name(struct hash *names, struct named *entry, const struct netdev *d)
 {
-	struct netdev *d = &devs[*n];
+	const uint64_t key = hash_bytes(d->name, strlen(d->name));
+
+	hash_for_each (e, struct named, by_name, names, key)
+		if (!strcmp(e->d->name, d->name))
+			return false;
+	entry->d = d;
+	hash_add(names, &entry->by_name, key);
+	return true;
+}
+
+/** One entry of a spec, as *d; entry is taken apart. */
+static int parse_entry(const struct inventory *inv, char *entry, struct netdev *d, char *errbuf,
+		       size_t errlen)
+{
 	char *eq = strchr(entry, '=');
 	const char *target = eq ? eq + 1 : entry;
 	char have[512];
@@ -244,31 +253,44 @@ static int parse_entry(const struct inventory *inv, char *entry, struct netdev *
 		snprintf(d->name, sizeof(d->name), "%s", entry);
 	else
 		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
-	for (unsigned i = 0; i < *n; i++)
-		if (!strcmp(devs[i].name, d->name))
-			return fail(
-				errbuf, errlen, -EINVAL,
-				"two devices are called \"%s\": give them names, as in a=%s,b=%s",
-				d->name, target, target);
-	(*n)++;
 	return 0;
 }
 
+static unsigned count_entries(const char *spec)
+{
+	unsigned n = 1;
+
+	while ((spec = strchr(spec, ',')) != NULL) {
+		spec++;
+		n++;
+	}
+	return n;
+}
+
+/** devs: room for all entries. */
 static int parse_spec(const struct inventory *inv, const char *spec, struct netdev *devs,
 		      unsigned *n, char *errbuf, size_t errlen)
 {
+	struct named *named = calloc(count_entries(spec), sizeof(*named));
 	char *copy = strdup(spec), *at = copy;
-	int ret = copy ? 0 : fail(errbuf, errlen, -ENOMEM, "out of memory");
+	struct hash names = {0};
+	int ret = copy && named ? 0 : fail(errbuf, errlen, -ENOMEM, "out of memory");
 
 	*n = 0;
 	while (ret == 0 && at) {
+		struct netdev *d = &devs[*n];
 		char *entry = strsep(&at, ",");
 
-		if (*n == INVENTORY_MAX)
-			ret = fail(errbuf, errlen, -EINVAL, "more than %d devices", INVENTORY_MAX);
-		else
-			ret = parse_entry(inv, entry, devs, n, errbuf, errlen);
+		ret = parse_entry(inv, entry, d, errbuf, errlen);
+		if (ret == 0 && !add_name(&names, &named[*n], d))
+			ret = fail(errbuf, errlen, -EINVAL,
+				   "two devices are called \"%s\": give them names, as in "
+				   "a=%s,b=%s",
+				   d->name, d->ifname, d->ifname);
+		(*n)++;
 	}
+	hash_fini(&names);
+	free(named);
 	free(copy);
 	return ret;
 }
@@ -279,19 +301,20 @@ static int list_devices(const char *spec, bool loopback, struct netdev **out, un
 	struct inventory inv;
 	struct netdev *devs;
 	unsigned found = 0;
-	int ret = inventory_take(&inv);
+	int ret = inventory_take(&inv, 0);
 
 	if (ret < 0)
 		return fail(errbuf, errlen, ret, "cannot list the network interfaces: %s",
 			    strerror(-ret));
-	devs = calloc(INVENTORY_MAX, sizeof(*devs));
+	spec = spec && *spec ? spec : NULL;
+	devs = calloc(spec ? count_entries(spec) : inv.n + 1, sizeof(*devs));
 	if (!devs)
 		ret = fail(errbuf, errlen, -ENOMEM, "out of memory");
-	else if (spec && *spec)
+	else if (spec)
 		ret = parse_spec(&inv, spec, devs, &found, errbuf, errlen);
 	else
 		list_default(&inv, loopback, devs, &found);
-	free(inv.ifs);
+	inventory_free(&inv);
 	if (ret < 0) {
 		free(devs);
 		return ret;
@@ -319,47 +342,28 @@ int netdev_list_all(const char *spec, struct netdev **out, unsigned *n, char *er
 static void narrow(const struct inventory *inv, const struct netdev *d, struct netdev *now)
 {
 	struct netdev_addr entry;
-	const struct netdev *on = find_address(inv, &d->addrs[0].gid, &entry);
 
-	now->naddrs = on && on->ifindex == d->ifindex;
-	if (now->naddrs)
-		now->addrs[0] = entry;
-}
-
-/** Is it certain that no interface has that index? The query takes a descriptor. */
-static bool is_gone(unsigned ifindex)
-{
-	char name[IF_NAMESIZE];
-
-	return !if_indextoname(ifindex, name) && errno == ENXIO;
+	now->naddrs = find_address(inv, &d->addrs[0].gid, &entry) != NULL;
+	now->addrs[0] = entry;
 }
 
 int netdev_reread(const struct netdev *d, struct netdev *now)
 {
 	struct inventory inv;
-	int ret = inventory_take(&inv);
+	int ret = inventory_take(&inv, d->ifindex);
 
-	*now = *d;
-	if (ret < 0)
+	if (ret < 0) {
+		*now = *d;
+		now->naddrs = ret == -ENODEV ? 0 : d->naddrs;
+		now->active = ret == -ENODEV ? false : d->active;
 		return ret;
-	ret = -ENODEV;
-	for (unsigned i = 0; i < inv.n; i++) {
-		if (inv.ifs[i].ifindex != d->ifindex)
-			continue;
-		*now = inv.ifs[i];
-		memcpy(now->name, d->name, sizeof(now->name));
-		now->guid = d->guid;
-		now->one_address = d->one_address;
-		if (d->one_address)
-			narrow(&inv, d, now);
-		ret = 0;
 	}
-	free(inv.ifs);
-	if (ret && !is_gone(d->ifindex))
-		return -EAGAIN;
-	if (ret) {
-		now->naddrs = 0;
-		now->active = false;
-	}
-	return ret;
+	inventory_netdev(&inv, &inv.ifs[0], now);
+	memcpy(now->name, d->name, sizeof(now->name));
+	now->guid = d->guid;
+	now->one_address = d->one_address;
+	if (d->one_address)
+		narrow(&inv, d, now);
+	inventory_free(&inv);
+	return 0;
 }

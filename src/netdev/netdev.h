@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the RDMA devices of this host: the network interface or address of each one, and its GID
- * table. Only reads the host's state (getifaddrs, ioctls, /proc/net); opens no port and keeps no
- * state. Reads no environment: the caller passes the value of ROCEMU_DEVICES.
+ * table. Only reads the host's state (rtnetlink, ioctls); opens no port and keeps no state. Reads
+ * no environment: the caller passes the value of ROCEMU_DEVICES.
  */
 #ifndef NETDEV_NETDEV_H
 #define NETDEV_NETDEV_H
@@ -65,7 +65,7 @@ struct netdev {
  *
  * @param out an array of *n devices, for the caller to free(); untouched on error.
  * @return 0, or -EINVAL: the spec is wrong, with the error and the list of interfaces in errbuf;
- * -ENOMEM or -errno of getifaddrs(), also with errbuf.
+ * -ENOMEM or another -errno, also with errbuf.
  */
 int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen);
 
@@ -96,10 +96,10 @@ int netdev_find_family(const struct netdev *d, bool ipv4);
 int netdev_refresh(struct netdev *d);
 
 /**
- * Read the state of d's interface again: *now gets its state, MTU, speed and the addresses that d
- * is to have; name and GUID stay d's. Its GID table is not to be used.
+ * Read the state of d's interface, and of no other one, again: *now gets its state, MTU, speed and
+ * the addresses that d is to have; name and GUID stay d's. Its GID table is not to be used.
  * @return 0, or -errno: -ENODEV the interface is gone; then *now is d without addresses, not
- * active; -EAGAIN: the interface exists, but was not listed.
+ * active.
  */
 int netdev_reread(const struct netdev *d, struct netdev *now);
 

@@ -5,7 +5,7 @@
  * libraries that it is linked to) or preloaded (for any program, ordered by a control file).
  *
  * Calls that are counted come from anywhere but the test program itself, on any thread, while
- * armed. A function of libc that makes several calls inside (getifaddrs) counts as one call, plus
+ * armed. A function of libc that makes several calls inside (getaddrinfo) counts as one call, plus
  * its allocations.
  */
 #ifndef TEST_SHORTAGE_FAULT_H

@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -192,7 +191,6 @@ NO_FD(dup, (int a), (a))
 NO_FD(memfd_create, (const char *a, unsigned b), (a, b))
 NO_FD(accept, (int a, struct sockaddr *b, socklen_t *c), (a, b, c))
 NO_FD(accept4, (int a, struct sockaddr *b, socklen_t *c, int d), (a, b, c, d))
-NO_FD(getifaddrs, (struct ifaddrs * *a), (a))
 WRAP(FAULT_DESCRIPTOR, EMFILE, FILE *, NULL, fopen, (const char *a, const char *b), (a, b))
 WRAP(FAULT_DESCRIPTOR, EMFILE, DIR *, NULL, opendir, (const char *a), (a))
 WRAP(FAULT_DESCRIPTOR, EMFILE, unsigned, 0, if_nametoindex, (const char *a), (a))
