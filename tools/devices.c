@@ -16,7 +16,7 @@ enum { OPT_DEVICE = 'd', OPT_JSON = 'j', OPT_GID_LAYOUT = CLI_LONG };
 static const struct cli_option options[] = {
 	{OPT_DEVICE, "device", "SPEC",
 	 "Devices to list, as for \"rocemu run\" (default: one for each interface with an address; "
-	 "loopback only where no other is up)",
+	 "loopback only where no other is up, no ports of bridges)",
 	 CLI_INTERFACE, .env = "ROCEMU_DEVICES"},
 	{OPT_GID_LAYOUT, "gid-layout", "LAYOUT",
 	 "Which address has which GID index, as for \"rocemu run\"", .choices = "common mlx5 rxe",

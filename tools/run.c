@@ -68,7 +68,7 @@ static const struct cli_option options[] = {
 	{OPT_DEVICE, "device", "SPEC",
 	 "Devices to show the program: interface, address, name=interface or name=address; several "
 	 "with commas between (default: one for each interface with an address; loopback only "
-	 "where no other is up)",
+	 "where no other is up, no ports of bridges)",
 	 CLI_INTERFACE, .env = "ROCEMU_DEVICES"},
 	{OPT_PCAP, "pcap", "FILE", "Write the packets to FILE; %p in it stands for the process ID",
 	 CLI_FILE, .env = "ROCEMU_PCAP"},

@@ -100,6 +100,11 @@ bool inventory_is_loopback(const struct inventory_if *i)
 	return i->link.flags & IFF_LOOPBACK;
 }
 
+bool inventory_is_port(const struct inventory_if *i)
+{
+	return i->link.master && strcmp(i->link.master_kind, "vrf") != 0;
+}
+
 /**
  * Order of the default device list: the most useful device comes first, for programs that take the
  * first one.

@@ -42,6 +42,11 @@ const struct inventory_if *inventory_find_address(const struct inventory *inv,
 /** Up and running? */
 bool inventory_is_active(const struct inventory_if *i);
 bool inventory_is_loopback(const struct inventory_if *i);
+/**
+ * Are its packets those of another interface, which has the addresses? A port of a bridge, bond,
+ * team or Open vSwitch is such a part of it; an interface in a VRF is none.
+ */
+bool inventory_is_port(const struct inventory_if *i);
 
 /**
  * The interface as a device without name and GUID. Of more addresses than a GID table can have, it

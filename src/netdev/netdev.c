@@ -99,19 +99,26 @@ static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 	return get_be64(eui);
 }
 
+/** Does an interface stand for a device of the default list? Loopback apart. */
+static bool is_default(const struct inventory_if *i)
+{
+	return i->usable && !inventory_is_port(i) && !inventory_is_loopback(i);
+}
+
 /** Is there an interface by which other hosts may be reached? */
 static bool has_outside(const struct inventory *inv)
 {
 	for (unsigned i = 0; i < inv->n; i++)
-		if (!inventory_is_loopback(&inv->ifs[i]) && inventory_is_active(&inv->ifs[i]) &&
-		    inv->ifs[i].usable)
+		if (is_default(&inv->ifs[i]) && inventory_is_active(&inv->ifs[i]))
 			return true;
 	return false;
 }
 
 /*
  * Programs that use every active port pair a host's loopback with another host's, so loopback is
- * not listed beside an interface that leads out.
+ * not listed beside an interface that leads out. Nor are ports of bridges and the like: the kernel
+ * gives them link-local addresses, but what comes to them is the bridge's. A host of containers has
+ * hundreds of them.
  */
 static void list_default(const struct inventory *inv, bool loopback, struct netdev *out,
 			 unsigned *n)
@@ -121,7 +128,8 @@ static void list_default(const struct inventory *inv, bool loopback, struct netd
 	for (unsigned i = 0; i < inv->n; i++) {
 		struct netdev *d = &out[*n];
 
-		if (!inv->ifs[i].usable || (inventory_is_loopback(&inv->ifs[i]) && !loopback))
+		if (!is_default(&inv->ifs[i]) &&
+		    !(loopback && inv->ifs[i].usable && inventory_is_loopback(&inv->ifs[i])))
 			continue;
 		inventory_netdev(inv, &inv->ifs[i], d);
 		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);

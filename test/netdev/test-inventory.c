@@ -140,6 +140,45 @@ TEST(list, interfaces_with_addresses__active_first_and_loopback_only_alone)
 	assert_false(devs[1].active);
 }
 
+TEST(list, ports_of_a_bridge__not_listed_but_by_name_or_address)
+{
+	enter();
+	batch_begin();
+	fprintf(batch, "link add br0 type bridge\naddress add 10.0.0.1/24 dev br0\n");
+	for (unsigned i = 0; i < 3; i++) {
+		batch_veth("v", i);
+		/* Link-local addresses, as the kernel makes them. */
+		fprintf(batch, "address add fe80::%u/64 dev v%u nodad\n", i + 1, i);
+		fprintf(batch, "link set v%u master br0\n", i);
+	}
+	fprintf(batch, "address add 10.0.0.2/24 dev v1\nlink set br0 up\n");
+	batch_end();
+	list(NULL);
+	assert_null(find("v0"));
+	assert_null(find("v1"));
+	assert_non_null(find("br0"));
+	list("v0,a=10.0.0.2");
+	assert_int_equal(ndevs, 2);
+	assert_string_equal(devs[0].ifname, "v0");
+	assert_string_equal(devs[1].ifname, "v1");
+	ip("link set v1 nomaster");
+	list(NULL);
+	assert_non_null(find("v1"));
+}
+
+TEST(list, only_ports_of_a_bridge_are_up__loopback_is_there)
+{
+	enter();
+	batch_begin();
+	fprintf(batch, "link add br0 type bridge\n");
+	batch_veth("v", 1);
+	fprintf(batch, "address add fe80::1/64 dev v1 nodad\nlink set v1 master br0\n");
+	batch_end();
+	list(NULL);
+	assert_int_equal(ndevs, 1);
+	assert_string_equal(devs[0].ifname, "lo");
+}
+
 TEST(list, address_in_two_networks__once)
 {
 	enter();
