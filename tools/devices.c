@@ -181,8 +181,11 @@ int tool_devices(int argc, char **argv)
 	free(devs);
 	if (json)
 		print_json(ports, n);
-	else
+	else if (n)
 		print_table(ports, n);
 	free(ports);
-	return TOOL_OK;
+	if (n)
+		return TOOL_OK;
+	fprintf(stderr, "%s: no device: %s\n", argv[0], err);
+	return TOOL_FAILED;
 }

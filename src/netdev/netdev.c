@@ -138,6 +138,64 @@ static void list_default(const struct inventory *inv, bool loopback, struct netd
 	}
 }
 
+/* ---- why there is none ---- */
+
+enum { EXPLAIN_MAX = 4 /* interfaces that are named */ };
+
+/** Why an interface without an address has none, and the commands that give it one. */
+static void explain_no_address(const struct inventory_if *i, char *buf, size_t len)
+{
+	const bool lo = inventory_is_loopback(i), up = i->link.flags & IFF_UP;
+	const char *name = i->link.name;
+	size_t at;
+
+	if (lo && !up) { /* it gets one then */
+		snprintf(buf, len, "%s is down: `ip link set %s up`", name, name);
+		return;
+	}
+	at = (size_t)snprintf(buf, len, "%s %shas no address: `ip address add %s dev %s`", name,
+			      up ? "" : "is down and ", lo ? "127.0.0.1/8" : "ADDRESS/PREFIX",
+			      name);
+	if (!up && at < len)
+		snprintf(buf + at, len - at, ", `ip link set %s up`", name);
+}
+
+/** Why an interface is no default device, and what makes it one; "" where it is one. */
+static const char *explain_one(const struct inventory_if *i, char *buf, size_t len)
+{
+	const char *name = i->link.name, *kind = i->link.master_kind;
+
+	buf[0] = 0;
+	if (inventory_is_port(i))
+		snprintf(buf, len, "%s is a port of a %s: give that an address, or `--device %s`",
+			 name, *kind ? kind : "bridge or the like", name);
+	else if (!i->naddrs)
+		explain_no_address(i, buf, len);
+	else if (!i->usable)
+		snprintf(buf, len, "%s has tentative addresses only: see `ip address show dev %s`",
+			 name, name);
+	return buf;
+}
+
+/** Loopback first: its remedy is always possible. */
+static void explain_none(const struct inventory *inv, char *buf, size_t len)
+{
+	size_t at = (size_t)snprintf(buf, len, "no interface has a usable address");
+	unsigned named = 0;
+	char one[256];
+
+	for (unsigned i = inv->n; i > 0 && named < EXPLAIN_MAX && at < len; i--) {
+		explain_one(&inv->ifs[i - 1], one, sizeof(one));
+		if (*one)
+			at += (size_t)snprintf(buf + at, len - at, "%s %s", named++ ? ";" : ":",
+					       one);
+	}
+	if (named < inv->n && named == EXPLAIN_MAX && at < len)
+		snprintf(buf + at, len - at, "; and %u more interfaces", inv->n - named);
+}
+
+/* ---- a spec ---- */
+
 static bool parse_address(const char *text, struct rocemu_gid *gid)
 {
 	char addr[INET6_ADDRSTRLEN];
@@ -322,6 +380,8 @@ static int list_devices(const char *spec, bool loopback, struct netdev **out, un
 		ret = parse_spec(&inv, spec, devs, &found, errbuf, errlen);
 	else
 		list_default(&inv, loopback, devs, &found);
+	if (ret == 0 && found == 0)
+		explain_none(&inv, errbuf, errlen);
 	inventory_free(&inv);
 	if (ret < 0) {
 		free(devs);

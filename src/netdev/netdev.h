@@ -64,8 +64,9 @@ struct netdev {
  * Their GID tables are of NETDEV_LAYOUT_COMMON.
  *
  * @param out an array of *n devices, for the caller to free(); untouched on error.
- * @return 0, or -EINVAL: the spec is wrong, with the error and the list of interfaces in errbuf;
- * -ENOMEM or another -errno, also with errbuf.
+ * @return 0; *n is 0 where no interface has a usable address: errbuf has the reason and the remedy.
+ * Or -EINVAL: the spec is wrong, with the error and the list of interfaces in errbuf; -ENOMEM or
+ * another -errno, also with errbuf.
  */
 int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen);
 

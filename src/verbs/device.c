@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "netdev/netdev.h"
 #include "verbs/device.h"
 #include "verbs/real.h"
@@ -202,6 +203,8 @@ static struct ibv_device **list_make(netdevs_fn *netdevs, int *num_devices)
 		return vb_null(-ret);
 	}
 	real = real_device_list(&nreal);
+	if (!n && !nreal)
+		why_say(0, "ibv_get_device_list: no device: %s", err);
 	l = list_new(n, real, nreal);
 	if (!l) {
 		free(found);
