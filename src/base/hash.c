@@ -53,6 +53,12 @@ static void grow(struct hash *h)
 	free(old.bucket);
 }
 
+void hash_fini(struct hash *h)
+{
+	free(h->bucket);
+	*h = (struct hash){0};
+}
+
 void hash_add(struct hash *h, struct hash_node *n, uint64_t key)
 {
 	if (h->n >= CHAIN * MAX(h->buckets, (size_t)1))
@@ -69,7 +75,8 @@ void hash_remove(struct hash *h, struct hash_node *n)
 	while (*p != n)
 		p = &(*p)->next;
 	*p = n->next;
-	h->n--;
+	if (--h->n == 0)
+		hash_fini(h);
 }
 
 static struct hash_node *with_key(struct hash_node *n, uint64_t key)
@@ -87,10 +94,4 @@ struct hash_node *hash_find(const struct hash *h, uint64_t key)
 struct hash_node *hash_next(const struct hash_node *n)
 {
 	return with_key(n->next, n->key);
-}
-
-void hash_fini(struct hash *h)
-{
-	free(h->bucket);
-	*h = (struct hash){0};
 }

@@ -29,14 +29,14 @@ uint64_t hash_bytes(const void *data, size_t len);
 /** n is in no table. */
 void hash_add(struct hash *h, struct hash_node *n, uint64_t key);
 
-/** n is in h. */
+/** n is in h. With the last entry goes the table's own memory. */
 void hash_remove(struct hash *h, struct hash_node *n);
 
 /** The first entry with that key, and the next one; NULL: there is none. */
 struct hash_node *hash_find(const struct hash *h, uint64_t key);
 struct hash_node *hash_next(const struct hash_node *n);
 
-/** Free the table's own memory; it is empty then. */
+/** Empty it, and free its own memory. */
 void hash_fini(struct hash *h);
 
 #define hash_entry_(n, type, member) ((n) ? container_of(n, type, member) : (type *)NULL)

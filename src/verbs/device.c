@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/forks.h"
-#include "base/list.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -26,8 +26,18 @@ struct vb_list {
 };
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-/* struct vb_device, guarded by registry_lock */
-static struct list registry = {&registry, &registry};
+/* struct vb_device, by address and by name; guarded by registry_lock */
+static struct hash by_address, by_name;
+
+static uint64_t address_key(const struct ibv_device *device)
+{
+	return (uintptr_t)device;
+}
+
+static uint64_t name_key(const struct netdev *nd)
+{
+	return hash_bytes(nd->name, strlen(nd->name)) ^ nd->ifindex;
+}
 
 /* A child of fork() must find the lock free, also when another thread held it. */
 static void registry_before_fork(void)
@@ -64,30 +74,27 @@ static void device_fill(struct vb_device *d, const struct netdev *nd)
  * reading what programs see of it, which does not change. */
 static struct vb_device *device_find_or_new(const struct netdev *nd)
 {
-	struct vb_device *d;
+	const uint64_t key = name_key(nd);
+	struct vb_device *new;
 
-	list_for_each (n, &registry) {
-		d = list_entry(n, struct vb_device, node);
+	hash_for_each (d, struct vb_device, by_name, &by_name, key)
 		if (!strcmp(d->netdev.name, nd->name) && d->netdev.ifindex == nd->ifindex)
 			return d;
-	}
-	d = calloc(1, sizeof(*d));
-	if (!d)
+	new = calloc(1, sizeof(*new));
+	if (!new)
 		return NULL;
-	device_fill(d, nd);
-	list_append(&registry, &d->node);
-	return d;
+	device_fill(new, nd);
+	hash_add(&by_address, &new->by_address, address_key(&new->base));
+	hash_add(&by_name, &new->by_name, key);
+	return new;
 }
 
 /** The rocemu device with this address, or NULL. Registry lock held. */
 static struct vb_device *device_of_locked(struct ibv_device *device)
 {
-	list_for_each (n, &registry) {
-		struct vb_device *d = list_entry(n, struct vb_device, node);
-
+	hash_for_each (d, struct vb_device, by_address, &by_address, address_key(device))
 		if (&d->base == device)
 			return d;
-	}
 	return NULL;
 }
 
@@ -95,7 +102,8 @@ static void device_put_locked(struct vb_device *d)
 {
 	if (--d->refs > 0)
 		return;
-	list_remove(&d->node);
+	hash_remove(&by_address, &d->by_address);
+	hash_remove(&by_name, &d->by_name);
 	free(d);
 }
 

@@ -3,7 +3,7 @@
 #ifndef VERBS_DEVICE_H
 #define VERBS_DEVICE_H
 
-#include "base/list.h"
+#include "base/hash.h"
 #include "netdev/netdev.h"
 #include "verbs/call.h"
 
@@ -18,7 +18,7 @@ struct vb_device {
 	struct netdev netdev; /* as it was when listed last; guarded by the registry's lock */
 	int index;	      /* place in that list; likewise */
 	unsigned refs;	      /* lists and contexts that hold it; guarded by the registry's lock */
-	struct list node;     /* in the registry */
+	struct hash_node by_address, by_name; /* in the registry */
 };
 
 struct vb_device *vb_device_of(struct ibv_device *device);
