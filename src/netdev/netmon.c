@@ -25,6 +25,8 @@
 
 enum {
 	NEWS_BYTES = 16384,
+	PENDING_MAX = 128,    /* events that are passed on together */
+	DATAGRAMS_MAX = 4096, /* of them */
 	REPEAT_MS = 100,
 };
 
@@ -61,6 +63,8 @@ static void notify_all(const struct netmon_event *event)
 	list_for_each (it, &mon.listeners) {
 		const struct netmon_listener *l = list_entry(it, struct netmon_listener, node);
 
+		if (l->ifindex && event->ifindex && l->ifindex != event->ifindex)
+			continue;
 		mon.telling = l;
 		mutex_unlock(&mon.lock);
 		l->notify(l->user, event);
@@ -101,7 +105,34 @@ static bool read_event(struct nlmsghdr *h, struct netmon_event *event)
 	}
 }
 
-static void read_messages(int fd)
+/** Events that were read and not yet passed on. */
+struct pending {
+	struct netmon_event event[PENDING_MAX];
+	unsigned n;
+};
+
+/*
+ * A listener reads the state anew at each event. An event that says the same as the last one of its
+ * interface adds nothing while that one waits, so a thousand addresses that are added one after
+ * another are read a few times, not a thousand times.
+ */
+static void add_event(struct pending *p, const struct netmon_event *event)
+{
+	for (unsigned i = p->n; i > 0; i--) {
+		const struct netmon_event *e = &p->event[i - 1];
+
+		if (e->ifindex != event->ifindex)
+			continue;
+		if (e->what == event->what && e->active == event->active)
+			return;
+		break;
+	}
+	p->event[p->n++] = *event;
+}
+
+/** Read one datagram. @return 1: more may be there, 0: there is none, or -ENOBUFS: some were lost.
+ */
+static int read_datagram(int fd, struct pending *p)
 {
 	/* Used by the thread alone; aligned as the kernel's structures require. */
 	static _Alignas(struct nlmsghdr) char buf[NEWS_BYTES];
@@ -112,15 +143,33 @@ static void read_messages(int fd)
 	ssize_t n =
 		recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
 
-	if (n < 0 && (errno == ENOBUFS || errno == ENOMEM)) {
-		notify_all(&(struct netmon_event){.what = NETMON_ANYTHING});
-		return;
-	}
+	if (n < 0)
+		return errno == ENOBUFS || errno == ENOMEM ? -ENOBUFS : 0;
 	if (from.nl_pid != 0) /* not the kernel */
-		return;
-	for (h = (void *)buf; n > 0 && NLMSG_OK(h, (size_t)n); h = NLMSG_NEXT(h, n))
-		if (read_event(h, &event))
-			notify_all(&event);
+		return 1;
+	for (h = (void *)buf; n > 0 && NLMSG_OK(h, (size_t)n); h = NLMSG_NEXT(h, n)) {
+		if (!read_event(h, &event))
+			continue;
+		if (p->n == PENDING_MAX)
+			return -ENOBUFS;
+		add_event(p, &event);
+	}
+	return 1;
+}
+
+/** Read what is there, up to a limit, and pass it on. */
+static void read_messages(int fd)
+{
+	static struct pending p; /* the thread's */
+	int more = 1;
+
+	p.n = 0;
+	for (unsigned i = 0; i < DATAGRAMS_MAX && more > 0 && p.n < PENDING_MAX; i++)
+		more = read_datagram(fd, &p);
+	for (unsigned i = 0; i < p.n; i++)
+		notify_all(&p.event[i]);
+	if (more < 0)
+		notify_all(&(struct netmon_event){.what = NETMON_ANYTHING});
 }
 
 /* ---- the timer ---- */

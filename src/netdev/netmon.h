@@ -29,16 +29,17 @@ struct netmon_event {
 /** A listener, embedded in what listens. */
 struct netmon_listener {
 	struct list node;
+	unsigned ifindex; /* events of this interface only, and those of all; 0: of any */
 	/**
-	 * Called on the thread, one call at a time, no lock held: events of any interface, in
-	 * order.
+	 * Called on the thread, one call at a time, no lock held: events in order. Events of an
+	 * interface that have come meanwhile and say the same as the one before them are left out.
 	 */
 	void (*notify)(void *user, const struct netmon_event *event);
 	void *user;
 };
 
 /**
- * Begin to listen; the first listener starts the thread. notify and user are set. @return 0, or
+ * Begin to listen; the first listener starts the thread. The other members are set. @return 0, or
  * -errno: no socket or thread could be made, and the listener is not added.
  */
 int netmon_add(struct netmon_listener *l);

@@ -223,10 +223,8 @@ static void on_netmon(void *user, const struct netmon_event *event)
 
 	if (event->what == NETMON_TIMER)
 		update_link(c, faults.down, false);
-	if (event->what == NETMON_ANYTHING || event->what == NETMON_TIMER ||
-	    event->ifindex == c->netdev.ifindex)
-		if (update(c, event, &faults) < 0)
-			netmon_repeat();
+	if (update(c, event, &faults) < 0)
+		netmon_repeat();
 }
 
 void vb_port_fail(struct vb_context *c)
@@ -259,7 +257,8 @@ int vb_port_start(struct vb_context *c)
 		vb_async_init(&c->port.events[i], events[i]);
 		c->port.events[i].event.element.port_num = 1;
 	}
-	c->port.listener = (struct netmon_listener){.notify = on_netmon, .user = c};
+	c->port.listener = (struct netmon_listener){
+		.ifindex = c->netdev.ifindex, .notify = on_netmon, .user = c};
 	timed_faults_enable();
 	ret = netmon_add(&c->port.listener);
 	/* What has changed since the device was listed. */

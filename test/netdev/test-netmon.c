@@ -400,6 +400,68 @@ TEST(netmon, listener_too_slow__told_that_anything_may_have_changed)
 	netmon_remove(&a.listener);
 }
 
+static void set_mtu(int mtu)
+{
+	struct ifreq ifr = {.ifr_name = "lo", .ifr_mtu = mtu};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, SIOCSIFMTU, &ifr), 0);
+	close(fd);
+}
+
+/* Each call reads the interface anew: what has changed meanwhile is one change. */
+TEST(netmon, many_changes_while_a_listener_is_busy__one_call)
+{
+	enum { CHANGES = 40 }; /* for which the kernel's queue has room */
+	struct ear a, last;
+
+	netns_enter_once();
+	ear_init(&a);
+	ear_init(&last);
+	a.listener.notify = on_event_slowly;
+	sem_init(&busy, 0, 0);
+	sem_init(&go_on, 0, 0);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	assert_int_equal(netmon_add(&last.listener), 0);
+	set_mtu(20000);
+	assert_int_equal(sem_wait(&busy), 0);
+	for (int i = 1; i <= CHANGES; i++)
+		set_mtu(20000 + i);
+	set_lo(false);
+	set_lo(true);
+	sem_post(&go_on);
+	assert_true(got(&last, "down up "));
+	netmon_remove(&a.listener);
+	netmon_remove(&last.listener);
+	set_mtu(65536);
+	/* The first, those of the MTU, down and up, of which the kernel may make several. */
+	assert_in_range(atomic_load(&a.calls), 3, 10);
+}
+
+TEST(netmon, listener_of_one_interface__not_called_for_others)
+{
+	struct ear own, other, all;
+
+	netns_enter_once();
+	ear_init(&own);
+	ear_init(&other);
+	ear_init(&all);
+	own.listener.ifindex = if_nametoindex("lo");
+	other.listener.ifindex = own.listener.ifindex + 1;
+	assert_int_equal(netmon_add(&own.listener), 0);
+	assert_int_equal(netmon_add(&other.listener), 0);
+	assert_int_equal(netmon_add(&all.listener), 0);
+	set_lo(false);
+	set_lo(true);
+	assert_true(got(&own, "down up "));
+	assert_true(got(&all, "down up "));
+	netmon_remove(&own.listener);
+	netmon_remove(&other.listener);
+	netmon_remove(&all.listener);
+	assert_int_equal(atomic_load(&other.calls), 0);
+}
+
 /** The mask of blocked signals of the thread of that name. */
 static unsigned long long blocked_signals(const char *thread)
 {
