@@ -99,6 +99,7 @@ struct cm_addr {
 	uint8_t tclass;
 	uint8_t hop_limit;  /* 0: the driver's default */
 	uint8_t sgid_index; /* of the local side's GID; passed through for the driver */
+	uint32_t scope_id;  /* of link-local addresses: the interface; likewise */
 	uint16_t sport;	    /* of the peer's MADs: UDP source port; 0: not known */
 };
 

@@ -10,6 +10,8 @@
 #include "rdmacm/id.h"
 
 struct rcm_address {
+	struct list node;
+	struct hash_node by_address;
 	struct rcm_local local;
 	bool ready; /* the agent has it; MADs may come before we have that answer */
 };
@@ -46,17 +48,22 @@ void rcm_calls_wait(const struct rcm_id *id)
 
 /* ---- addresses ---- */
 
-static struct rcm_address *find(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
+static uint64_t key(const struct rocemu_gid *gid, uint32_t scope_id)
 {
-	for (size_t i = 0; i < agent->nopened; i++)
-		if (rocemu_gid_equal(&agent->opened[i].local.gid, gid))
-			return &agent->opened[i];
+	return hash_bytes(gid, sizeof(*gid)) ^ scope_id;
+}
+
+static struct rcm_address *find(const struct rocemu_gid *gid, uint32_t scope_id) REQUIRES(rcm_lock)
+{
+	hash_for_each (a, struct rcm_address, by_address, &agent->by_address, key(gid, scope_id))
+		if (rocemu_gid_equal(&a->local.gid, gid) && a->local.scope_id == scope_id)
+			return a;
 	return NULL;
 }
 
-const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid)
+const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid, uint32_t scope_id)
 {
-	const struct rcm_address *a = find(gid);
+	const struct rcm_address *a = find(gid, scope_id);
 
 	return a ? &a->local : NULL;
 }
@@ -64,18 +71,24 @@ const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid)
 /* @return NULL: out of memory. */
 static struct rcm_address *find_or_add(const struct rcm_local *local) REQUIRES(rcm_lock)
 {
-	struct rcm_address *a = find(&local->gid);
+	struct rcm_address *a = find(&local->gid, local->scope_id);
 
 	if (!a) {
-		a = realloc(agent->opened, (agent->nopened + 1) * sizeof(*a));
+		a = calloc(1, sizeof(*a));
 		if (!a)
 			return NULL;
-		agent->opened = a;
-		a += agent->nopened++;
-		a->ready = false;
+		list_append(&agent->opened, &a->node);
+		hash_add(&agent->by_address, &a->by_address, key(&local->gid, local->scope_id));
 	}
 	a->local = *local; /* it may have moved to another device */
 	return a;
+}
+
+static void forget(struct rcm_address *a) REQUIRES(rcm_lock)
+{
+	hash_remove(&agent->by_address, &a->by_address);
+	list_remove(&a->node);
+	free(a);
 }
 
 static int open_one(const struct rcm_local *local, char text[static AGENT_TEXT_MAX])
@@ -93,9 +106,9 @@ static int open_one(const struct rcm_local *local, char text[static AGENT_TEXT_M
 	err = agent_gsi_open(agent->client, &local->gid, local->scope_id, text);
 	rcm_lock_take();
 	/* Other threads may have changed the table. */
-	a = err ? find(&local->gid) : find_or_add(local);
+	a = err ? find(&local->gid, local->scope_id) : find_or_add(local);
 	if (a && err && !a->ready)
-		*a = agent->opened[--agent->nopened];
+		forget(a);
 	else if (a)
 		a->ready = true;
 	return err;
@@ -121,12 +134,9 @@ int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level)
 
 void rcm_agent_close(const struct rcm_device *dev)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < agent->nopened; i++)
-		if (agent->opened[i].local.dev != dev)
-			agent->opened[kept++] = agent->opened[i];
-	agent->nopened = kept;
+	list_for_each_entry (a, struct rcm_address, node, &agent->opened)
+		if (a->local.dev == dev)
+			forget(a);
 }
 
 /* ---- ports ---- */

@@ -8,19 +8,20 @@
 #define RDMACM_AGENT_H
 
 #include "agent/client-gsi.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "rdmacm/device.h"
 #include "rdmacm/lock.h"
 
 struct rcm_id;
-struct rcm_address;
 
 struct rcm_agent {
-	struct agent_gsi *client;   /* owned; NULL: none yet */
-	struct list calls;	    /* rcm_call.node */
-	struct rcm_address *opened; /* owned: the addresses whose QP 1 this process uses */
-	size_t nopened;
+	struct agent_gsi *client; /* owned; NULL: none yet */
+	struct list calls;	  /* rcm_call.node */
+	/* Owned: the addresses whose QP 1 this process uses, in turn and by address. */
+	struct list opened;
+	struct hash by_address;
 };
 
 /** A call that may release the lock, on its caller's stack. */
@@ -37,8 +38,10 @@ void rcm_calls_wait(const struct rcm_id *id) REQUIRES(rcm_lock);
 
 /** Use QP 1 of addresses; failures are logged. @return 0: of one at least, or -errno. */
 int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level) REQUIRES(rcm_lock);
-/** The device of an address that is opened, or is being opened; NULL: it is not. */
-const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid) REQUIRES(rcm_lock);
+/** The device of an address that is opened, or is being opened; NULL: it is not. scope_id: its
+ * interface if it is link-local, as several may have one. */
+const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid, uint32_t scope_id)
+	REQUIRES(rcm_lock);
 /** A device is gone: its addresses are not opened any more. */
 void rcm_agent_close(const struct rcm_device *dev) REQUIRES(rcm_lock);
 

@@ -56,7 +56,7 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 static int new_child(struct rcm_id *listener, const struct cm_addr *mad, const uint8_t *data,
 		     size_t len, struct rcm_id **out) REQUIRES(rcm_lock)
 {
-	const struct rcm_local *local = rcm_agent_local(&mad->dst);
+	const struct rcm_local *local = rcm_agent_local(&mad->dst, mad->scope_id);
 	struct rcm_id *id;
 
 	if (!local)

@@ -73,13 +73,10 @@ void rcm_core_join(struct rcm_id *id)
 /* Lost as on any network if sending fails. */
 static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 {
-	const struct rcm_local *o = rcm_agent_local(&m->addr.src);
-	struct gsi_mad mad;
+	struct gsi_mad mad = mad_make(m);
 
-	if (!o)
-		return;
-	mad = mad_make(m, o->scope_id);
-	mad_send(client, rcm_now(), &mad);
+	if (rcm_agent_local(&mad.src, mad.scope_id))
+		mad_send(client, rcm_now(), &mad);
 }
 
 static void set_exits(void) REQUIRES(rcm_lock)
@@ -87,17 +84,15 @@ static void set_exits(void) REQUIRES(rcm_lock)
 	struct cm_exit_mad change;
 
 	while (cm_next_exit_mad(core.cm, &change)) {
-		const struct rcm_local *o =
-			change.present ? rcm_agent_local(&change.mad.addr.src) : NULL;
 		struct agent_exit_mad e = {.cm_timeout = CM_DEFAULT_TIMEOUT,
 					   .retries = CM_DEFAULT_RETRIES};
 
-		if (!o) {
+		if (change.present)
+			e.mad = mad_make(&change.mad);
+		if (change.present && rcm_agent_local(&e.mad.src, e.mad.scope_id))
+			agent_gsi_exit_set(client, change.comm_id, &e);
+		else
 			agent_gsi_exit_clear(client, change.comm_id);
-			continue;
-		}
-		e.mad = mad_make(&change.mad, o->scope_id);
-		agent_gsi_exit_set(client, change.comm_id, &e);
 	}
 }
 

@@ -8,7 +8,7 @@
 #define INITIAL                                                                                    \
 	{                                                                                          \
 		.core = {.generation = 1},                                                         \
-		.agent = {.calls = LIST(agent.calls)},                                             \
+		.agent = {.calls = LIST(agent.calls), .opened = LIST(agent.opened)},                                             \
 		.timers = {.pending = LIST(timers.pending)},                                       \
 		.devices = {.lock = MUTEX_INITIALIZER,                                     \
 			    .list = LIST(devices.list),                                            \

@@ -25,12 +25,12 @@ struct held {
 
 static struct mad_state *const state = &rcm_globals.mads;
 
-struct gsi_mad mad_make(const struct cm_mad *m, uint32_t scope_id)
+struct gsi_mad mad_make(const struct cm_mad *m)
 {
 	struct gsi_mad mad = {
 		.src = m->addr.src,
 		.dst = m->addr.dst,
-		.scope_id = scope_id,
+		.scope_id = m->addr.scope_id,
 		.tclass = m->addr.tclass,
 		.hop_limit = m->addr.hop_limit,
 	};
@@ -285,6 +285,7 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 		.dst = m->dst,
 		.tclass = m->tclass,
 		.hop_limit = m->hop_limit,
+		.scope_id = m->scope_id,
 		.sport = m->sport,
 	};
 	return true;

@@ -25,7 +25,7 @@ struct mad_state {
 };
 
 /** A MAD for the agent. */
-struct gsi_mad mad_make(const struct cm_mad *m, uint32_t scope_id);
+struct gsi_mad mad_make(const struct cm_mad *m);
 
 /** Send, now or delayed by fault injection, which may also corrupt m. Errors are losses. */
 void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m) REQUIRES(rcm_lock);

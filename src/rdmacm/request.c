@@ -55,6 +55,7 @@ static struct cm_addr mad_addr(const struct rcm_id *id)
 		.hop_limit = RCM_HOP_LIMIT,
 		.tclass = id->tos,
 		.sgid_index = id->local.sgid_index,
+		.scope_id = id->local.scope_id,
 	};
 
 	rcm_addr_to_gid(&id->base.route.addr.dst_addr, &a.dst);

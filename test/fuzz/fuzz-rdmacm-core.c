@@ -215,10 +215,11 @@ void rcm_calls_wait(const struct rcm_id *id)
 	(void)id;
 }
 
-const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid)
+const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid, uint32_t scope_id)
 {
 	static struct rcm_local local;
 
+	(void)scope_id;
 	return fuzz_core_local(gid, &local) ? &local : NULL;
 }
 

@@ -75,9 +75,14 @@ struct sockaddr *bench_addr(const char *text, uint16_t port)
 
 	memset(ss, 0, sizeof(*ss));
 	if (strchr(text, ':')) {
+		const char *scope = strchr(text, '%');
+		char plain[INET6_ADDRSTRLEN];
+
+		snprintf(plain, sizeof(plain), "%.*s", (int)strcspn(text, "%"), text);
 		in6->sin6_family = AF_INET6;
 		in6->sin6_port = htons(port);
-		assert_int_equal(inet_pton(AF_INET6, text, &in6->sin6_addr), 1);
+		in6->sin6_scope_id = scope ? if_nametoindex(scope + 1) : 0;
+		assert_int_equal(inet_pton(AF_INET6, plain, &in6->sin6_addr), 1);
 	} else {
 		in->sin_family = AF_INET;
 		in->sin_port = htons(port);

@@ -14,7 +14,7 @@
 /** A namespace with lo up, before anything else; skips the test where none can be had. */
 void bench_namespace(void);
 
-/** A socket address: "127.0.0.1" or "::1". Borrowed until the next call but three. */
+/** A socket address: "127.0.0.1", "::1" or "fe80::1%p0". Borrowed until the next call but three. */
 struct sockaddr *bench_addr(const char *text, uint16_t port);
 
 /** The same as a GID (AF_IB), with a service ID. */

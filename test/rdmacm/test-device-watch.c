@@ -127,6 +127,29 @@ TEST(wildcard, addresses_and_interfaces_that_come_later__listened_on)
 	bench_ip("link delete p0");
 }
 
+/* The interfaces of containers may all have one hardware address, and so one link-local one. */
+TEST(wildcard, link_local_address_of_two_interfaces__listened_on_at_both)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *listener;
+
+	bench_veth();
+	bench_ip("link add q0 type veth peer name q1");
+	bench_ip("link set q1 up");
+	bench_ip("link set q0 up");
+	bench_ip("address add fe80::7/64 dev p0 nodad");
+	bench_ip("address add fe80::7/64 dev q0 nodad");
+	while (!bench_runs("q0"))
+		sched_yield();
+	listener = bench_listener(ch, "::", RDMA_PS_TCP, 0);
+	assert_got_event(ch, listener, "fe80::7%p0");
+	assert_got_event(ch, listener, "fe80::7%q0");
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete q0");
+	bench_ip("link delete p0");
+}
+
 TEST(loopback, beside_another_interface__not_listed_and_connects)
 {
 	struct ibv_context **list;
