@@ -20,8 +20,10 @@ struct agent_gsi {
 
 	/* One request at a time: the lock's owner waits for the agent. Guards the members below. */
 	struct mutex requests;
-	struct link link;     /* its frames: only until they are installed */
-	struct list opened;   /* of struct opened, owned */
+	struct link link; /* its frames: only until they are installed */
+	/* Of struct opened, owned: in turn, and by address. */
+	struct list opened;
+	struct hash by_address;
 	struct regs bindings; /* of struct binding */
 	uint32_t last_key;    /* of a binding */
 

@@ -71,6 +71,7 @@ void agent_gsi_free(struct agent_gsi *c)
 		return;
 	agent_gsi_forget(c);
 	frames_fini(c);
+	hash_fini(&c->by_address);
 	list_for_each_safe (it, next, &c->opened)
 		free(list_entry(it, struct opened, node));
 	regs_fini(&c->bindings);
@@ -93,9 +94,9 @@ static int send_request(struct agent_gsi *c, const struct agent_msg *m, uint64_t
 	return r;
 }
 
-static struct agent_msg open_msg(const struct opened *o)
+static struct agent_msg address_msg(enum agent_msg_type type, const struct opened *o)
 {
-	return (struct agent_msg){.type = AGENT_GSI_OPEN, .u.socket = {o->addr, o->scope_id, 0}};
+	return (struct agent_msg){.type = type, .u.socket = {o->addr, o->scope_id, 0}};
 }
 
 static struct agent_msg bind_msg(const struct binding *b)
@@ -124,7 +125,7 @@ static void lose(struct agent_gsi *c, struct binding *b, char text[static AGENT_
 
 static int replay_opened(struct agent_gsi *c, struct opened *o, char text[static AGENT_TEXT_MAX])
 {
-	struct agent_msg m = open_msg(o);
+	struct agent_msg m = address_msg(AGENT_GSI_OPEN, o);
 	uint64_t nothing;
 	int r = send_request(c, &m, &nothing, text);
 
@@ -209,15 +210,18 @@ static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *val
 	return r < 0 ? r : send_request(c, m, value, text);
 }
 
-static bool is_opened(const struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id)
+static uint64_t address_key(const struct rocemu_gid *addr, uint32_t scope_id)
 {
-	list_for_each (it, &c->opened) {
-		const struct opened *o = list_entry(it, struct opened, node);
+	return hash_bytes(addr, sizeof(*addr)) ^ scope_id;
+}
 
+static struct opened *find_opened(const struct agent_gsi *c, const struct rocemu_gid *addr,
+				  uint32_t scope_id)
+{
+	hash_for_each (o, struct opened, by_address, &c->by_address, address_key(addr, scope_id))
 		if (o->scope_id == scope_id && rocemu_gid_equal(&o->addr, addr))
-			return true;
-	}
-	return false;
+			return o;
+	return NULL;
 }
 
 int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
@@ -231,20 +235,44 @@ int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
 	MUTEX_HELD(&c->requests);
-	if (is_opened(c, addr, scope_id))
+	if (find_opened(c, addr, scope_id))
 		return 0;
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return fail(-ENOMEM, text, "out of memory");
 	o->addr = *addr;
 	o->scope_id = scope_id;
-	m = open_msg(o);
+	m = address_msg(AGENT_GSI_OPEN, o);
 	r = request(c, &m, &nothing, text);
-	if (r)
+	if (r) {
 		free(o);
-	else
-		list_append(&c->opened, &o->node);
-	return r;
+		return r;
+	}
+	list_append(&c->opened, &o->node);
+	hash_add(&c->by_address, &o->by_address, address_key(addr, scope_id));
+	return 0;
+}
+
+void agent_gsi_close(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	char ignored[AGENT_TEXT_MAX];
+	struct agent_msg m;
+	struct opened *o;
+	uint64_t nothing;
+
+	if (!agent_gsi_is_ours(c))
+		return;
+	MUTEX_HELD(&c->requests);
+	o = find_opened(c, addr, scope_id);
+	if (!o)
+		return;
+	m = address_msg(AGENT_GSI_CLOSE, o);
+	list_remove(&o->node);
+	hash_remove(&c->by_address, &o->by_address);
+	free(o);
+	/* An agent that died has lost it, and the next one does not get it. */
+	if (c->link.fd >= 0)
+		(void)send_request(c, &m, &nothing, ignored);
 }
 
 int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key,

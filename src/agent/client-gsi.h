@@ -15,9 +15,9 @@
  * meantime, a binding.
  *
  * There are two kinds of calls, each for any thread. Requests wait for the agent's answer, one
- * after another, and each gives up after 10 s: agent_gsi_new(), join, open, bind, listen, unbind.
- * No other call waits, not even while requests do. text gets one line with the error and the
- * remedy.
+ * after another, and each gives up after 10 s: agent_gsi_new(), join, open, close, bind, listen,
+ * unbind. No other call waits, not even while requests do. text gets one line with the error and
+ * the remedy.
  *
  * A forked child cannot use it: every call of another process than the one that made the client
  * fails with -ECHILD and sends nothing; see agent_gsi_forget().
@@ -94,6 +94,12 @@ static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
  */
 int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
 		   char text[static AGENT_TEXT_MAX]);
+
+/**
+ * Do not use QP 1 of an address any more: the host may have lost it. MADs to it come no more, and
+ * none can be sent from it. No effect on an address that is not open.
+ */
+void agent_gsi_close(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
  * To be watched for readability: call agent_gsi_flush(), and agent_gsi_recv() until it returns no

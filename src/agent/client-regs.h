@@ -10,6 +10,7 @@
 
 #include "agent/gsi-frame.h"
 #include "agent/protocol.h"
+#include "base/hash.h"
 #include "base/list.h"
 
 enum { REGS_BUCKETS = 1024 };
@@ -27,6 +28,7 @@ struct regs {
 
 struct opened {
 	struct list node;
+	struct hash_node by_address;
 	struct rocemu_gid addr;
 	uint32_t scope_id;
 };

@@ -36,6 +36,20 @@ static int gsi_open(struct client *c, const struct agent_msg *m)
 	return done(c, 0);
 }
 
+/* The sweep closes its sockets when no client uses it. */
+static int gsi_close(struct client *c, const struct agent_msg *m)
+{
+	const struct group *g =
+		groups_find(&c->server->store->groups, &m->u.socket.addr, m->u.socket.scope_id);
+	struct qp1 *q = g ? g->user : NULL;
+
+	if (q && seat_set_has(&q->members, c->gsi->number)) {
+		seat_set_remove(&q->members, c->gsi->number);
+		c->gsi->naddrs--;
+	}
+	return done(c, 0);
+}
+
 static unsigned binds_of(const struct server *s, uint32_t uid)
 {
 	unsigned n = 0;
@@ -96,6 +110,8 @@ int client_gsi_request(struct client *c, const struct agent_msg *m)
 	switch (m->type) {
 	case AGENT_GSI_OPEN:
 		return gsi_open(c, m);
+	case AGENT_GSI_CLOSE:
+		return gsi_close(c, m);
 	case AGENT_GSI_BIND:
 		return gsi_bind(c, m);
 	case AGENT_GSI_LISTEN:

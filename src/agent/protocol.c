@@ -40,6 +40,7 @@ static const struct msg_form {
 	[AGENT_STATUS_IS]   = {0,                FDS(1)},
 	[AGENT_PEER]        = {BODY(socket),     FDS(0)},
 	[AGENT_GSI_OPEN]    = {BODY(socket),     FDS(0)},
+	[AGENT_GSI_CLOSE]   = {BODY(socket),     FDS(0)},
 	[AGENT_GSI_BIND]    = {BODY(gsi_bind),   FDS(0)},
 	[AGENT_GSI_LISTEN]  = {BODY(gsi_bind),   FDS(0)},
 	[AGENT_GSI_UNBIND]  = {BODY(gsi_bind),   FDS(0)},

@@ -30,6 +30,8 @@
  *
  *	GSI_OPEN address           ->
  *	                           <-   GSI_DONE 0
+ *	GSI_CLOSE address          ->
+ *	                           <-   GSI_DONE 0
  *	GSI_BIND key, what         ->
  *	                           <-   GSI_DONE service ID
  *	GSI_LISTEN key             ->
@@ -68,7 +70,7 @@
 #include <rocemu/wire.h>
 
 enum {
-	AGENT_VERSION = 3,
+	AGENT_VERSION = 4,
 	AGENT_PORT = 4791,	   /* RoCEv2 */
 	AGENT_SEATS = 1024,	   /* places of a kind */
 	AGENT_SLOTS = AGENT_SEATS, /* of a QPN's upper 10 bits; 0 is the agent's own */
@@ -99,6 +101,7 @@ enum agent_msg_type {
 	AGENT_STATUS_IS,
 	AGENT_PEER,
 	AGENT_GSI_OPEN,
+	AGENT_GSI_CLOSE,
 	AGENT_GSI_BIND,
 	AGENT_GSI_LISTEN,
 	AGENT_GSI_UNBIND,
@@ -222,7 +225,7 @@ union agent_body {
 		struct rocemu_gid addr;
 		uint32_t scope_id;
 		uint32_t slot; /* PEER */
-	} socket;	       /* SOCKET, PEER, GSI_OPEN */
+	} socket;	       /* SOCKET, PEER, GSI_OPEN, GSI_CLOSE */
 	struct {
 		uint32_t err; /* positive errno */
 		char text[AGENT_TEXT_MAX];

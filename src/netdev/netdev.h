@@ -58,8 +58,9 @@ struct netdev {
 /**
  * Find the devices that programs list. spec NULL or "": one for each interface with an address,
  * those that run before those that do not; loopback only where no other interface with an address
- * runs, and no interface that is a port of another one (bridge, bond ...). Else a list, separated by commas, of name=interface, name=address, interface or address; an
- * address of 127.0.0.0/8 stands for lo whether the interface lists it or not.
+ * runs, and no interface that is a port of another one (bridge, bond ...). Else a list, separated
+ * by commas, of name=interface, name=address, interface or address; an address of 127.0.0.0/8
+ * stands for lo whether the interface lists it or not.
  *
  * Their GID tables are of NETDEV_LAYOUT_COMMON.
  *

@@ -112,7 +112,7 @@ struct pending {
 };
 
 /*
- * A listener reads the state anew at each event. An event that says the same as the last one of its
+ * A listener reads the state anew at each event. An event that equals the last one of its
  * interface adds nothing while that one waits, so a thousand addresses that are added one after
  * another are read a few times, not a thousand times.
  */

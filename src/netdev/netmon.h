@@ -32,7 +32,7 @@ struct netmon_listener {
 	unsigned ifindex; /* events of this interface only, and those of all; 0: of any */
 	/**
 	 * Called on the thread, one call at a time, no lock held: events in order. Events of an
-	 * interface that have come meanwhile and say the same as the one before them are left out.
+	 * interface that have come meanwhile and equal the one before them are left out.
 	 */
 	void (*notify)(void *user, const struct netmon_event *event);
 	void *user;

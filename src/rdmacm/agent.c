@@ -13,7 +13,8 @@ struct rcm_address {
 	struct list node;
 	struct hash_node by_address;
 	struct rcm_local local;
-	bool ready; /* the agent has it; MADs may come before we have that answer */
+	bool ready;	/* the agent has it; MADs may come before we have that answer */
+	bool is_listed; /* see rcm_agent_close_others() */
 };
 
 static struct rcm_agent *const agent = &rcm_globals.agent;
@@ -132,11 +133,77 @@ int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level)
 	return good ? 0 : err;
 }
 
+void rcm_agent_found(const struct rcm_local *local)
+{
+	struct rcm_address *a = find(&local->gid, local->scope_id);
+
+	if (a)
+		a->local = *local;
+}
+
+/*
+ * Close addresses that are in no table any more. The lock is released at each one: another thread
+ * may need the address meanwhile, and have it open before it is closed.
+ */
+static void close_all(struct list *closing) REQUIRES(rcm_lock)
+{
+	char text[AGENT_TEXT_MAX];
+	struct list *first;
+
+	while ((first = list_first(closing)) != NULL) {
+		struct rcm_address *a = list_entry(first, struct rcm_address, node);
+		const struct rcm_local local = a->local;
+		struct rcm_local again;
+
+		list_remove(&a->node);
+		free(a);
+		rcm_lock_drop();
+		agent_gsi_close(agent->client, &local.gid, local.scope_id);
+		rcm_lock_take();
+		a = find(&local.gid, local.scope_id);
+		if (!a)
+			continue;
+		a->ready = false;
+		again = a->local;
+		if (open_one(&again, text))
+			log_info("%s", text);
+	}
+}
+
+static void take_out(struct rcm_address *a, struct list *closing) REQUIRES(rcm_lock)
+{
+	hash_remove(&agent->by_address, &a->by_address);
+	list_remove(&a->node);
+	list_append(closing, &a->node);
+}
+
 void rcm_agent_close(const struct rcm_device *dev)
 {
+	struct list closing = {&closing, &closing};
+
 	list_for_each_entry (a, struct rcm_address, node, &agent->opened)
 		if (a->local.dev == dev)
-			forget(a);
+			take_out(a, &closing);
+	close_all(&closing);
+}
+
+void rcm_agent_close_others(const struct rcm_local *locals, int n)
+{
+	struct list closing = {&closing, &closing};
+
+	list_for_each_entry (a, struct rcm_address, node, &agent->opened)
+		a->is_listed = false;
+	for (int i = 0; i < n; i++) {
+		struct rcm_address *a = find(&locals[i].gid, locals[i].scope_id);
+
+		if (a)
+			a->is_listed = true;
+	}
+	/* One that is not ready is being opened now. */
+	list_for_each_entry (a, struct rcm_address, node, &agent->opened)
+		if (a->ready && !a->is_listed)
+			take_out(a, &closing);
+	close_all(&closing);
 }
 
 /* ---- ports ---- */

@@ -42,8 +42,12 @@ int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level) 
  * interface if it is link-local, as several may have one. */
 const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid, uint32_t scope_id)
 	REQUIRES(rcm_lock);
-/** A device is gone: its addresses are not opened any more. */
+/** The device of an address that is opened has been opened, or is another one now. */
+void rcm_agent_found(const struct rcm_local *local) REQUIRES(rcm_lock);
+/** A device is gone: its addresses are not used any more. */
 void rcm_agent_close(const struct rcm_device *dev) REQUIRES(rcm_lock);
+/** Addresses that are not among these are not used any more. */
+void rcm_agent_close_others(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
 
 /** Take a service ID, or any of its port space when its port is 0, at an address, or (local is
  * NULL) at all of ip's family; listen on it; give it back. -errno. */

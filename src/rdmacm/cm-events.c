@@ -61,6 +61,8 @@ static int new_child(struct rcm_id *listener, const struct cm_addr *mad, const u
 
 	if (!local)
 		return -EACCES;
+	if (!local->dev) /* it could not be opened */
+		return -ENOMEM;
 	id = rcm_id_new(listener->base.ps, listener->base.qp_type, listener->base.context);
 	if (!id)
 		return -ENOMEM;

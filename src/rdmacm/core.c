@@ -176,12 +176,26 @@ static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 	}
 }
 
+/* A wildcard's addresses are opened at the agent, their devices only when a message comes there. */
+static void announce(const struct gsi_frame *f) REQUIRES(rcm_lock)
+{
+	const struct rcm_local *local =
+		f->type == GSI_FRAME_MAD ? rcm_agent_local(&f->m.dst, f->m.scope_id) : NULL;
+
+	if (!local || local->dev)
+		return;
+	rcm_lock_drop();
+	core.ops->arrival(&f->m.dst, f->m.scope_id);
+	rcm_lock_take();
+}
+
 /* Receive pending frames. */
 static void receive(void) REQUIRES(rcm_lock)
 {
 	struct gsi_frame f;
 
 	while (agent_gsi_recv(client, &f) == 1) {
+		announce(&f);
 		take(&f);
 		/* One by one, because a MAD's effects are bounded. */
 		rcm_drive();
@@ -258,7 +272,7 @@ static int find_agent(int pause_ms)
 static void *run_watch(void *arg)
 {
 	unsigned generation = (unsigned)(uintptr_t)arg;
-	int pause_ms = 0;
+	int pause_ms = 0, look_ms = -1, wait_ms;
 	uint64_t n;
 
 	rcm_lock_take();
@@ -271,13 +285,14 @@ static void *run_watch(void *arg)
 		};
 
 		rcm_lock_drop();
-		poll(p, ARRAY_LEN(p), lost ? pause_ms : -1);
+		wait_ms = lost && (look_ms < 0 || pause_ms < look_ms) ? pause_ms : look_ms;
+		poll(p, ARRAY_LEN(p), wait_ms);
 		if (are_closed(p))
 			return NULL;
 		if (p[0].revents && read(p[0].fd, &n, sizeof(n)) < 0)
 			log_debug("connection management: spurious wakeup");
-		if (p[0].revents || p[1].revents)
-			ops->look();
+		if (p[0].revents || p[1].revents || look_ms >= 0)
+			look_ms = ops->look();
 		if (lost)
 			pause_ms = find_agent(pause_ms);
 		rcm_lock_take();

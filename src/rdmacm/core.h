@@ -21,8 +21,11 @@ struct rcm_id;
 struct rcm_core_ops {
 	/** Act on an event of the connection manager. Under the lock. */
 	void (*cm_event)(struct cm_event *ev);
-	/** Devices have changed, or rcm_core_wake() was called. Without the lock. */
-	void (*look)(void);
+	/** Devices have changed, or rcm_core_wake() was called. Without the lock. @return after how
+	 * many ms it is to be called again; -1: not without such a reason. */
+	int (*look)(void);
+	/** A message came to an address whose device is not open. Without the lock. */
+	void (*arrival)(const struct rocemu_gid *gid, uint32_t scope_id);
 };
 
 struct rcm_core {

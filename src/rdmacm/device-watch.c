@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reports DEVICE_REMOVAL and ADDR_CHANGE for IDs; and opens addresses that are added later, on
- * which wildcards listen as well. Devices report through their second contexts, which a thread of
- * the core reads; new interfaces, which no device can report, come from netmon.
+ * which wildcards listen as well, and closes those that have gone. Devices report through their
+ * second contexts, which a thread of the core reads; interfaces, whose devices need not be open,
+ * come from netmon.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "engine/timed-faults.h"
 #include "netdev/netmon.h"
+#include "rdmacm/addr.h"
 #include "rdmacm/agent.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
@@ -21,13 +23,31 @@
 
 static struct rcm_device_watch *const watch = &rcm_globals.device_watch;
 
+enum { LISTING_SHARE = 10 };
+
 /* ---- added addresses ---- */
+
+void rcm_device_watch_arrival(const struct rocemu_gid *gid, uint32_t scope_id)
+{
+	struct sockaddr_storage ss;
+	struct rcm_local local;
+	int err;
+
+	rcm_addr_from_gid((struct sockaddr *)&ss, gid, 0, scope_id);
+	err = rcm_device_find((struct sockaddr *)&ss, &local);
+	if (err)
+		log_info("a message for rdma_cm is dropped: its device cannot be opened: %s",
+			 strerror(-err));
+	rcm_lock_take();
+	if (!err)
+		rcm_agent_found(&local);
+	rcm_lock_drop();
+}
 
 static void on_network(void *user, const struct netmon_event *event)
 {
 	(void)user;
-	if (event->what == NETMON_GONE)
-		return;
+	(void)event;
 	atomic_store(&watch->network_changed, true);
 	rcm_lock_take();
 	rcm_core_wake();
@@ -55,15 +75,17 @@ void rcm_device_watch_network(void)
 	rcm_lock_drop();
 }
 
-/* Wildcards listen on all current addresses. */
+/* Wildcards listen on all current addresses, and on no others. */
 static void open_addresses(void) EXCLUDES(rcm_lock)
 {
 	struct rcm_local *locals = NULL;
 	int n = rcm_device_addresses(&locals);
 
 	rcm_lock_take();
-	if (n > 0 && rcm_globals.core.running)
+	if (n >= 0 && rcm_globals.core.running) {
 		rcm_agent_open(locals, n, LOG_LVL_INFO);
+		rcm_agent_close_others(locals, n);
+	}
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);
@@ -133,30 +155,24 @@ static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 
 /* ---- on the thread that follows devices ---- */
 
-/* Take all events of the device. @return whether there were any; *fatal: the device is gone. */
-static bool drain(struct rcm_device *d, bool *fatal)
+/* Take all events of the device. @return the device is gone. */
+static bool drain(struct rcm_device *d)
 {
 	struct ibv_async_event ev;
-	bool any = false;
+	bool fatal = false;
 
-	*fatal = false;
 	while (d->events && ibv_get_async_event(d->events, &ev) == 0) {
-		any = true;
-		*fatal |= ev.event_type == IBV_EVENT_DEVICE_FATAL;
+		fatal |= ev.event_type == IBV_EVENT_DEVICE_FATAL;
 		ibv_ack_async_event(&ev);
 	}
-	return any;
+	return fatal;
 }
 
-/* @return something has changed. */
-static bool look_at(struct rcm_device *d)
+static void look_at(struct rcm_device *d)
 {
-	bool fatal, any = drain(d, &fatal);
+	const bool fatal = drain(d);
 
-	if (atomic_exchange(&d->recheck, false))
-		any = true;
-	if (!any)
-		return false;
+	atomic_store(&d->recheck, false);
 	/* Before the table is read: see rcm_id_set_local(). */
 	atomic_fetch_add(&d->changes, 1);
 	if (fatal) {
@@ -170,19 +186,42 @@ static bool look_at(struct rcm_device *d)
 		report_removal(d);
 	else if (rcm_device_is_there(d)) /* or its removal event is about to come */
 		report_addresses(d);
-	return true;
 }
 
-void rcm_device_watch_run(void)
+/* After how many ms a new listing is due; 0: now, -1: none is. */
+static int listing_due(bool changed)
+{
+	const rocemu_ns_t now = rcm_now();
+	bool due;
+
+	rcm_lock_take();
+	watch->relist |= changed;
+	due = watch->relist && watch->network;
+	if (due && now >= watch->not_before)
+		watch->relist = false;
+	rcm_lock_drop();
+	if (!due)
+		return -1;
+	return now >= watch->not_before ? 0 : (int)((watch->not_before - now) / NS_PER_MS + 1);
+}
+
+int rcm_device_watch_run(void)
 {
 	/* Devices report addresses when their tables have them, netmon reports interfaces. */
-	bool changed = atomic_exchange(&watch->network_changed, false), follow;
+	bool changed = atomic_exchange(&watch->network_changed, false);
+	struct rcm_device *d;
+	rocemu_ns_t begin;
+	int wait_ms;
 
-	for (struct rcm_device *d = rcm_device_next(NULL); d; d = rcm_device_next(d))
-		changed |= look_at(d);
-	rcm_lock_take();
-	follow = watch->network;
-	rcm_lock_drop();
-	if (changed && follow)
-		open_addresses();
+	for (; (d = rcm_device_changed()) != NULL; changed = true)
+		look_at(d);
+	wait_ms = listing_due(changed);
+	if (wait_ms)
+		return wait_ms;
+	begin = rcm_now();
+	open_addresses();
+	/* All devices are listed each time. While interfaces come one after another, that takes a
+	 * tenth of the time and not all of it. */
+	watch->not_before = rcm_now() + LISTING_SHARE * (rcm_now() - begin);
+	return -1;
 }

@@ -223,6 +223,7 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	 */
 	if (local->changes != atomic_load(&local->dev->changes)) {
 		atomic_store(&local->dev->recheck, true);
+		rcm_device_recheck();
 		rcm_core_wake();
 	}
 }

@@ -27,6 +27,7 @@ static void find_all(void)
 	p->devices = (private_devices_fn *)find(PRIVATE_DEVICES);
 	p->emulates = (private_emulates_fn *)find(PRIVATE_EMULATES);
 	p->fault = (private_fault_fn *)find(PRIVATE_FAULT);
+	p->gids = (private_gids_fn *)find(PRIVATE_GIDS);
 	p->unpolled = (private_unpolled_fn *)find(PRIVATE_UNPOLLED);
 }
 

@@ -16,6 +16,7 @@ struct rcm_private {
 	private_devices_fn *devices;
 	private_emulates_fn *emulates;
 	private_fault_fn *fault;
+	private_gids_fn *gids;
 	private_unpolled_fn *unpolled;
 };
 

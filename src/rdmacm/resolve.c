@@ -26,7 +26,8 @@ enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one 
 #define PAUSE_MAX_NS   20000000u
 
 static const struct rcm_core_ops core_ops = {.cm_event = rcm_cm_event,
-					     .look = rcm_device_watch_run};
+					     .look = rcm_device_watch_run,
+					     .arrival = rcm_device_watch_arrival};
 
 /* The device of a source address. Loopback addresses are one host: any device with one. */
 static int find_local(const struct sockaddr *src, struct rcm_local *local)

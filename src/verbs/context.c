@@ -383,12 +383,28 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	return 0;
 }
 
+ssize_t vb_gid_table(const struct netdev *d, void *entries, size_t max_entries, size_t entry_size)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(d->gids); i++) {
+		if (!d->gids[i].here)
+			continue;
+		if (n == max_entries)
+			return REFUSE(-EINVAL, 0,
+				      "ibv_query_gid_table: max_entries is %zu: the table has more "
+				      "entries: pass %d",
+				      max_entries, ROCEMU_MAX_GID);
+		fill_gid_entry(d, i, (char *)entries + n++ * entry_size, entry_size);
+	}
+	return (ssize_t)n;
+}
+
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			     size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	struct vb_context *c = vb_context_of(context);
 	struct netdev now;
-	size_t n = 0;
 
 	if (!c)
 		return REAL_CALL(_ibv_query_gid_table, context, entries, max_entries, flags,
@@ -398,17 +414,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			      "ibv_query_gid_table: flags is 0x%x: no flags are defined: pass 0",
 			      flags);
 	vb_port_get(c, &now);
-	for (uint32_t i = 0; i < ARRAY_LEN(now.gids); i++) {
-		if (!now.gids[i].here)
-			continue;
-		if (n == max_entries)
-			return REFUSE(-EINVAL, 0,
-				      "ibv_query_gid_table: max_entries is %zu: the table has more "
-				      "entries: pass %d",
-				      max_entries, ROCEMU_MAX_GID);
-		fill_gid_entry(&now, i, (char *)entries + n++ * entry_size, entry_size);
-	}
-	return (ssize_t)n;
+	return vb_gid_table(&now, entries, max_entries, entry_size);
 }
 
 /* ---- P_Keys ---- */

@@ -102,6 +102,10 @@ static inline void vb_give_back(struct vb_context *c, enum vb_limited kind)
 
 int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size);
+/** The entries of a GID table, as ibv_query_gid_table() has them. @return how many, or -EINVAL:
+ * more than max_entries. */
+ssize_t vb_gid_table(const struct netdev *d, void *entries, size_t max_entries, size_t entry_size);
+
 int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr,
 		  size_t attr_size);
 int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);

@@ -57,6 +57,7 @@ EXPORT private_capture_fn rocemu_private_capture;
 EXPORT private_devices_fn rocemu_private_devices;
 EXPORT private_emulates_fn rocemu_private_emulates;
 EXPORT private_fault_fn rocemu_private_fault;
+EXPORT private_gids_fn rocemu_private_gids;
 EXPORT private_unpolled_fn rocemu_private_unpolled;
 
 int rocemu_private_fault(enum fault_verb verb)
@@ -102,6 +103,18 @@ bool rocemu_private_unpolled(struct ibv_context *context, uint32_t qpn)
 struct ibv_device **rocemu_private_devices(void)
 {
 	return vb_device_list_all();
+}
+
+ssize_t rocemu_private_gids(struct ibv_device *device, struct ibv_gid_entry *entries,
+			    size_t max_entries)
+{
+	struct vb_device *dev = vb_device_of(device);
+	struct netdev d;
+
+	if (!dev)
+		return -ENODEV;
+	vb_device_netdev(dev, &d);
+	return vb_gid_table(&d, entries, max_entries, sizeof(*entries));
 }
 
 bool rocemu_private_emulates(struct ibv_device *device)

@@ -30,6 +30,14 @@ typedef void private_capture_fn(const struct tap_addr *a, const void *packet, si
 typedef struct ibv_device **private_devices_fn(void);
 #define PRIVATE_DEVICES "rocemu_private_devices"
 
+/**
+ * As ibv_query_gid_table(), of a rocemu device that need not be open: the table that it had when it
+ * was listed last. @return how many, or -ENODEV: it is a real one.
+ */
+typedef ssize_t private_gids_fn(struct ibv_device *device, struct ibv_gid_entry *entries,
+				size_t max_entries);
+#define PRIVATE_GIDS "rocemu_private_gids"
+
 /** Is it a rocemu device, and not a real one? */
 typedef bool private_emulates_fn(struct ibv_device *device);
 #define PRIVATE_EMULATES "rocemu_private_emulates"

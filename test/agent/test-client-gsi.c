@@ -259,6 +259,64 @@ TEST(client_cm, joined_and_left__nothing_leaks)
 	leave();
 }
 
+/* How many addresses the agent's only client has open. */
+static unsigned opened(void)
+{
+	struct agent_status *st;
+	char text[400];
+	unsigned n;
+
+	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
+	assert_int_equal(st->agent.ngsi_clients, 1);
+	n = st->gsi_clients[0].addrs;
+	agent_status_free(st);
+	return n;
+}
+
+TEST(client_cm, address_closed__requests_to_it_have_no_listener_until_it_is_opened_again)
+{
+	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = any_v4};
+	struct agent_gsi *c;
+	struct gsi_frame f;
+	struct gsi_mail m, got;
+	char text[400];
+	uint32_t key;
+
+	enter();
+	assert_int_equal(agent_gsi_new(&c, text), 0);
+	assert_int_equal(agent_gsi_open(c, &at, 0, text), 0);
+	assert_int_equal(agent_gsi_open(c, &at, 0, text), 0);
+	assert_int_equal(agent_gsi_bind(c, &b, &key, text), 0);
+	assert_int_equal(agent_gsi_listen(c, key, text), 0);
+	assert_int_equal(opened(), 1);
+	agent_gsi_close(c, &at, 0);
+	agent_gsi_close(c, &at, 0);
+	assert_int_equal(opened(), 0);
+	m = mail_req(&far, &at, 5, SERVICE);
+	wire_send(wire, &m);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	assert_int_equal(agent_gsi_open(c, &at, 0, text), 0);
+	assert_int_equal(opened(), 1);
+	m = mail_req(&far, &at, 6, SERVICE);
+	wire_send(wire, &m);
+	assert_int_equal(
+		poll(&(struct pollfd){.fd = agent_gsi_fd(c), .events = POLLIN}, 1, PATIENCE_MS), 1);
+	assert_int_equal(agent_gsi_recv(c, &f), 1);
+	/* The next agent does not get what is closed. */
+	agent_gsi_close(c, &at, 0);
+	kill_agent();
+	while (agent_gsi_recv(c, &f) != -ENOTCONN)
+		assert_int_equal(poll(&(struct pollfd){.fd = agent_gsi_fd(c), .events = POLLIN}, 1,
+				      PATIENCE_MS),
+				 1);
+	while (agent_gsi_join(c, text) < 0)
+		;
+	assert_int_equal(opened(), 0);
+	agent_gsi_free(c);
+	leave();
+}
+
 TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)
 {
 	enum { N = 3000 };

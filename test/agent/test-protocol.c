@@ -222,11 +222,11 @@ TEST(protocol, instance_names__differ_by_user_name_and_suffix)
 	socklen_t len = agent_instance_addr(&a, "", &sa);
 
 	assert_int_equal(sa.sun_path[0], 0);
-	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v3:1:", 18);
+	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v4:1:", 18);
 	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 19);
 	assert_int_not_equal(agent_instance_addr(&b, "", &sb), len);
 	agent_instance_addr(&c, "+0123456789abcdef", &sb);
-	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v3:system:+0123456789abcdef");
+	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v4:system:+0123456789abcdef");
 }
 
 /* The separator of a suffix cannot be in a name. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Network namespaces with no address, and with many: what is listed, what is said, what it costs."""
+"""Network namespaces with no address, and with many: what is listed and printed, and what it costs."""
 import re
 import subprocess
 

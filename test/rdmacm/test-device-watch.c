@@ -3,6 +3,7 @@
  * namespace. */
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -147,6 +148,52 @@ TEST(wildcard, link_local_address_of_two_interfaces__listened_on_at_both)
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(ch);
 	bench_ip("link delete q0");
+	bench_ip("link delete p0");
+}
+
+static unsigned descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* With more interfaces than a program may have descriptors, it can listen all the same. */
+TEST(wildcard, many_interfaces__a_device_is_opened_when_a_request_comes)
+{
+	enum { INTERFACES = 30 };
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *listener;
+	unsigned before, listening;
+	char line[100];
+
+	bench_veth();
+	for (unsigned i = 0; i < INTERFACES; i++) {
+		snprintf(line, sizeof(line), "link add q%u type veth peer name r%u", i, i);
+		bench_ip(line);
+		snprintf(line, sizeof(line), "address add 10.2.%u.1/24 dev q%u", i, i);
+		bench_ip(line);
+		snprintf(line, sizeof(line), "link set q%u up", i);
+		bench_ip(line);
+	}
+	before = descriptors();
+	listener = bench_listener(ch, "0.0.0.0", RDMA_PS_TCP, 0);
+	listening = descriptors();
+	assert_in_range(listening, before, before + INTERFACES - 1);
+	assert_got_event(ch, listener, "10.2.7.1");
+	/* Two contexts of two descriptors. */
+	assert_in_range(descriptors(), listening, listening + 8);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+	for (unsigned i = 0; i < INTERFACES; i++) {
+		snprintf(line, sizeof(line), "link delete q%u", i);
+		bench_ip(line);
+	}
 	bench_ip("link delete p0");
 }
 
