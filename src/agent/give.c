@@ -48,18 +48,19 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 		struct store_change c = {.type = STORE_PLACES,
 					 .addr = g->addr,
 					 .scope_id = g->scope_id,
-					 .first = (uint16_t)slot};
-		int fd;
+					 .place = (uint16_t)slot};
+		int fd, place = group_place(g, slot);
 
-		if (slot >= g->count)
+		if (place < 0)
 			continue;
 		if (!seat_set_has(&g->slots, slot) || seat->uid == uid) {
-			data_socket_drain(g->fds[slot]);
+			data_socket_drain(g->places[place].fd);
 			continue;
 		}
-		fd = group_replace(g, slot, s->instance.system);
+		fd = group_replace(g, (unsigned)place, s->instance.system);
 		if (fd < 0)
 			return fd;
+		c.first = (uint16_t)place;
 		(void)server_change(s, &c, &fd, 1);
 	}
 	return 0;
@@ -152,78 +153,145 @@ static void add_user(struct users *u, uint32_t is, uint32_t uid)
 		u->others = true;
 }
 
+/* The next place of a set from a place on; AGENT_SEATS: there is none. */
+static unsigned next_of(const struct seat_set *set, unsigned from)
+{
+	while (from < AGENT_SEATS && !seat_set_has(set, from))
+		from = set->bits[from / 32] >> from % 32 ? from + 1 : (from / 32 + 1) * 32;
+	return from;
+}
+
 static struct users users_of(const struct server *s, const struct group *g,
 			     const struct seats_used *used, uint32_t uid)
 {
 	const struct qp1 *q = g->user;
 	struct users u = {0};
 
-	for (unsigned i = 1; i < AGENT_SEATS; i++) {
-		if (used->is[i] && seat_set_has(&g->slots, i))
+	for (unsigned i = next_of(&g->slots, 1); i < AGENT_SEATS; i = next_of(&g->slots, i + 1))
+		if (used->is[i])
 			add_user(&u, s->store->seats[AGENT_LANE].seat[i].uid, uid);
-		if (q && s->gsi.members[i] && seat_set_has(&q->members, i))
+	for (unsigned i = q ? next_of(&q->members, 1) : AGENT_SEATS; i < AGENT_SEATS;
+	     i = next_of(&q->members, i + 1))
+		if (s->gsi.members[i])
 			add_user(&u, s->gsi.members[i]->conn->uid, uid);
-	}
 	return u;
 }
 
-/* May the user be the only user of one more address? g: its group, or NULL. */
-static bool addr_is_over(const struct server *s, const struct group *g, uint32_t uid)
+/* What no other user uses. */
+struct alone {
+	unsigned addrs, sockets;
+};
+
+static struct alone alone_of(const struct server *s, const struct seats_used *used, uint32_t uid)
+{
+	struct alone a = {0};
+
+	list_for_each_entry (g, const struct group, node, &s->store->groups.all) {
+		const struct users u = users_of(s, g, used, uid);
+
+		if (!u.uid || u.others)
+			continue;
+		a.addrs++;
+		a.sockets += g->count;
+	}
+	return a;
+}
+
+/* May the user have a socket of the slot? g: its address's group, or NULL. */
+static int check_quota(const struct server *s, const struct group *g, uint32_t uid, unsigned slot,
+		       char *errbuf, size_t errlen)
 {
 	struct seats_used used;
-	struct users u;
-	unsigned n = 0;
+	struct users u = {0};
+	struct alone a;
 
 	seats_look(&s->store->seats[AGENT_LANE], &used);
-	if (g) {
+	if (g)
 		u = users_of(s, g, &used, uid);
-		if (u.uid || u.others)
-			return false;
+	if (u.others)
+		return 0;
+	a = alone_of(s, &used, uid);
+	if (!u.uid && a.addrs >= QUOTA_ADDRS) {
+		snprintf(errbuf, errlen,
+			 "user %u uses %u addresses alone, the limit for one user is %d: end some "
+			 "RDMA processes, or use fewer addresses (ROCEMU_DEVICES)",
+			 uid, a.addrs, QUOTA_ADDRS);
+		return -ENOSPC;
 	}
-	list_for_each_entry (other, const struct group, node, &s->store->groups.all) {
-		u = users_of(s, other, &used, uid);
-		n += u.uid && !u.others;
+	if ((!g || group_place(g, slot) < 0) && a.sockets >= QUOTA_SOCKETS) {
+		snprintf(errbuf, errlen,
+			 "user %u has %u sockets at addresses that it uses alone, the limit for "
+			 "one user is %d: end some RDMA processes",
+			 uid, a.sockets, QUOTA_SOCKETS);
+		return -ENOSPC;
 	}
-	return n >= QUOTA_ADDRS;
+	return 0;
 }
 
-static void close_places(struct group_bind *b)
+/* Last first: the kernel moves no other socket then. */
+static void close_from(struct group_bind *b, unsigned kept)
 {
-	for (unsigned i = b->n; i > b->first; i--)
-		close(b->fds[i - 1]);
+	while (b->n > kept)
+		close(b->fds[--b->n]);
 }
 
-/* Have the places up to n. */
-static int grow(struct server *s, const struct group *g, const struct rocemu_gid *addr,
-		uint32_t scope_id, unsigned n)
+/* The store takes over the sockets that were bound. */
+static int keep(struct server *s, struct group_bind *b)
 {
-	struct group_bind b = {.addr = *addr,
-			       .scope_id = scope_id,
-			       .guarded = s->instance.system,
-			       .first = g ? g->count : 0,
-			       .n = n};
-	int r = group_bind(&b);
+	unsigned done = 0;
+	int r = 0;
+
+	while (done < b->n && !r) {
+		const unsigned n = MIN(b->n - done, (unsigned)AGENT_FDS_MAX);
+		struct store_change c = {.type = STORE_PLACES,
+					 .addr = b->addr,
+					 .scope_id = b->scope_id,
+					 .place = (uint16_t)(b->slot + done),
+					 .first = (uint16_t)(b->first + done)};
+
+		r = server_change(s, &c, b->fds + done, n);
+		if (!r)
+			done += n;
+	}
+	if (r)
+		close_from(b, done);
+	return r;
+}
+
+/* Make the sockets of b. */
+static int make(struct server *s, struct group *g, struct group_bind *b)
+{
+	int r = group_bind(b);
 
 	/* The holder may still have the sockets of an earlier group of the address. */
 	if (r == -EADDRINUSE && !g && holder_catches_up(s->holder))
-		r = group_bind(&b);
+		r = group_bind(b);
 	if (r)
 		return r;
 	/* After each change, so that no packet is steered to a missing place. */
-	r = data_socket_steer(b.first ? g->fds[0] : b.fds[0], n);
-	for (unsigned done = b.first; done < n && !r; done = b.first) {
-		unsigned count = MIN(n - done, (unsigned)AGENT_FDS_MAX);
-		struct store_change c = {.type = STORE_PLACES,
-					 .addr = *addr,
-					 .scope_id = scope_id,
-					 .first = (uint16_t)done};
-
-		r = server_change(s, &c, b.fds + done, count);
-		if (!r)
-			b.first += count;
-	}
+	r = group_steer(g, b);
 	if (r)
-		close_places(&b);
+		close_from(b, 0);
+	else
+		r = keep(s, b);
+	/* To those that are left. */
+	g = groups_find(&s->store->groups, &b->addr, b->scope_id);
+	if (r && g)
+		(void)group_steer(g, NULL);
+	return r;
+}
+
+/* Have a socket of the slot at the address. */
+static int grow(struct server *s, struct group *g, const struct rocemu_gid *addr, uint32_t scope_id,
+		unsigned slot)
+{
+	struct group_bind b = {.addr = *addr, .scope_id = scope_id, .guarded = s->instance.system};
+	int r = 0;
+
+	while (!r && group_next(g, slot, &b)) {
+		r = make(s, g, &b);
+		g = groups_find(&s->store->groups, addr, scope_id);
+	}
 	return r;
 }
 
@@ -251,21 +319,16 @@ int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_i
 	struct group *g = groups_find(&s->store->groups, addr, scope_id);
 	int r = g ? 0 : data_socket_check_addr(addr, scope_id);
 
-	if (!r && give_is_limited(s, uid) && addr_is_over(s, g, uid)) {
-		snprintf(errbuf, errlen,
-			 "user %u uses %d addresses alone, the limit for one user: end some RDMA "
-			 "processes",
-			 uid, QUOTA_ADDRS);
+	if (!r && give_is_limited(s, uid) && check_quota(s, g, uid, slot, errbuf, errlen))
 		return -ENOSPC;
-	}
 	if (!r && !g && s->store->groups.count == GROUPS_MAX)
 		give_sweep(s);
 	if (!r && !g && s->store->groups.count == GROUPS_MAX) {
 		snprintf(errbuf, errlen, "the agent serves %d addresses and no more", GROUPS_MAX);
 		return -ENOSPC;
 	}
-	if (!r && (!g || g->count <= slot)) {
-		r = grow(s, g, addr, scope_id, group_places_for(slot));
+	if (!r && (!g || group_place(g, slot) < 0)) {
+		r = grow(s, g, addr, scope_id, slot);
 		g = groups_find(&s->store->groups, addr, scope_id);
 	}
 	if (r) {
@@ -284,7 +347,7 @@ static void drop(struct server *s, struct group *g)
 
 	/* Last first, so that no other socket moves while it is still in use. */
 	for (unsigned i = g->count; i > 0; i--)
-		(void)data_socket_stop_input(g->fds[i - 1]);
+		(void)data_socket_stop_input(g->places[i - 1].fd);
 	if (g->user)
 		qp1_free(g->user);
 	(void)server_change(s, &c, NULL, 0);

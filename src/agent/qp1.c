@@ -213,18 +213,20 @@ static bool tx_open(struct qp1 *q, struct qp1_tx *tx, uint16_t port, unsigned if
 	return tx->fd >= 0;
 }
 
+/* When something is sent first: most addresses of a wildcard listener send nothing. */
 static void open_any(struct qp1 *q)
 {
+	q->tx_tried = true;
 	for (unsigned i = 0; i < SPORT_TRIES; i++) {
-		q->sport = (uint16_t)(GSI_SPORT + i);
-		if (!tx_open(q, &q->any, q->sport, 0))
+		const uint16_t port = (uint16_t)(GSI_SPORT + i);
+
+		if (!tx_open(q, &q->any, port, 0))
 			continue;
+		q->sport = port;
 		/* With q->own. The port was free: no other socket has it. */
 		(void)data_socket_share(q->any.fd);
 		return;
 	}
-	/* Unusual, but as good: receivers do not look at it. */
-	q->sport = AGENT_PORT;
 }
 
 /* The socket for a destination. */
@@ -234,7 +236,7 @@ static int tx_fd(struct qp1 *q, const struct rocemu_gid *dst)
 	struct route r;
 
 	if (q->any.fd < 0)
-		return g->fds[0];
+		return g->places[0].fd;
 	if (route_cached(&q->ways, link_now_ms() * 1000000u, g->scope_id, &g->addr, dst, &r) ||
 	    !r.bind)
 		return q->any.fd;
@@ -284,15 +286,16 @@ struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *gr
 	q->group = group;
 	q->loop = loop;
 	q->psn = rng_u32(&gsi->rng);
+	/* Unusual, but as good: receivers do not look at the source port. */
+	q->sport = AGENT_PORT;
 	/* Then the kernel splits what a sender's burst merged. */
-	set_int(group->fds[0], IPPROTO_UDP, UDP_GRO, 0);
+	set_int(group->places[0].fd, IPPROTO_UDP, UDP_GRO, 0);
 	q->any.fd = q->own.fd = -1;
 	ev_init(&q->any.returned, on_returned);
 	ev_init(&q->own.returned, on_returned);
 	ev_timer_init(&q->again, on_again, 0., AGAIN_S);
 	q->again.data = q;
-	open_any(q);
-	ev_io_init(&q->watcher, on_readable, group->fds[0], EV_READ);
+	ev_io_init(&q->watcher, on_readable, group->places[0].fd, EV_READ);
 	q->watcher.data = q;
 	ev_io_start(loop, &q->watcher);
 	return q;
@@ -335,6 +338,9 @@ int qp1_send(struct qp1 *q, struct gsi_mad *d)
 			   .msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = control.bytes};
+
+	if (!q->tx_tried)
+		open_any(q);
 	d->sport = q->sport;
 	d->ip_id = 0;
 	gsi_hdr_encode(d, q->psn++);

@@ -7,6 +7,7 @@
 #define AGENT_QP1_H
 
 #include <ev.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/seat-set.h"
@@ -28,7 +29,7 @@ struct qp1_ops {
 struct qp1 {
 	struct gsi *gsi;	   /* borrowed */
 	const struct qp1_ops *ops; /* static */
-	struct group *group;	   /* borrowed: its fds[0] is received from */
+	struct group *group;	   /* borrowed: slot 0's socket is received from */
 	struct ev_loop *loop;
 	ev_io watcher;
 	ev_timer again; /* to watch what could not be watched */
@@ -37,6 +38,7 @@ struct qp1 {
 		unsigned ifindex; /* of the interface that it sends by; 0: the kernel's choice */
 		ev_io returned;	  /* its error queue */
 	} any, own;		  /* own: for destinations that the address's interface leads to */
+	bool tx_tried;		  /* any was opened, or could not be */
 	uint16_t sport;		 /* the sending sockets'; 4791: there are none, the group's sends */
 	struct route_cache ways; /* to destinations */
 	uint32_t psn;		 /* of the next MAD sent; 24 bits count */

@@ -119,7 +119,7 @@ static int give_socket(struct client *c, const struct agent_msg *m)
 
 	if (r)
 		return client_reply_error(c, r, text);
-	answer.fds[0] = g->fds[c->slot];
+	answer.fds[0] = g->places[group_place(g, c->slot)].fd;
 	return client_reply(c, &answer);
 }
 
@@ -130,12 +130,13 @@ static int give_peer(struct client *c, const struct agent_msg *m)
 	struct store *st = c->server->store;
 	unsigned slot = m->u.socket.slot;
 	const struct group *g = groups_find(&st->groups, &m->u.socket.addr, m->u.socket.scope_id);
+	int place = g ? group_place(g, slot) : -1;
 
-	if (!g || slot >= g->count || !seat_set_has(&g->slots, slot))
+	if (place < 0 || !seat_set_has(&g->slots, slot))
 		return client_reply_error(c, -ENOENT, "no socket of that address and slot");
 	if (c->uid != 0 && c->uid != st->seats[AGENT_LANE].seat[slot].uid)
 		return client_reply_error(c, -EPERM, "another user's socket");
-	answer.fds[0] = g->fds[slot];
+	answer.fds[0] = g->places[place].fd;
 	return client_reply(c, &answer);
 }
 

@@ -27,4 +27,13 @@ static inline void seat_set_remove(struct seat_set *s, unsigned place)
 	s->bits[place / 32] &= ~(1u << place % 32);
 }
 
+static inline unsigned seat_set_count(const struct seat_set *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < AGENT_SEATS / 32; i++)
+		n += (unsigned)__builtin_popcount(s->bits[i]);
+	return n;
+}
+
 #endif

@@ -250,7 +250,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	/* Take over the store of an earlier worker. */
 	list_for_each_entry (g, struct group, node, &st->groups.all) {
 		g->user = NULL;
-		(void)data_socket_steer(g->fds[0], g->count);
+		(void)group_steer(g, NULL);
 		give_watch(s, g);
 	}
 	seats_look(&st->seats[AGENT_GSI], &used);

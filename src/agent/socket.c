@@ -221,20 +221,45 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
 	return r;
 }
 
-int data_socket_steer(int fd, unsigned places)
+/** The instructions for a run: A is the slot. @return how many. */
+static unsigned steer_run(struct sock_filter *at, const struct data_run *run)
+{
+	unsigned n = 0;
+
+	if (run->n == 1) {
+		at[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, run->slot, 0, 1);
+		at[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, run->place);
+		return n;
+	}
+	if (run->slot)
+		at[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, run->slot, 0, 3);
+	at[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, run->slot + run->n,
+					       run->slot ? 2 : 1, 0);
+	if (run->slot)
+		at[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_ADD | BPF_K,
+						       run->place - run->slot);
+	at[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0);
+	return n;
+}
+
+int data_socket_steer(int fd, const struct data_run *run, unsigned n)
 {
 	/* The packet begins at the BTH; too short a one reads as slot 0. Slot: the upper 10 bits of
 	 * the QPN. */
-	struct sock_filter code[] = {
+	const struct sock_filter slot[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 14),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, places, 1, 0),
-		BPF_STMT(BPF_RET | BPF_A, 0),
-		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
-	struct sock_fprog prog = {.len = ARRAY_LEN(code), .filter = code};
+	struct sock_filter code[BPF_MAXINSNS];
+	struct sock_fprog prog = {.len = ARRAY_LEN(slot), .filter = code};
 
+	memcpy(code, slot, sizeof(slot));
+	/* A run of one slot takes two instructions, a longer one four: it is never too long. */
+	_Static_assert(ARRAY_LEN(slot) + 2 * AGENT_SLOTS + 1 <= ARRAY_LEN(code), "room for all");
+	for (unsigned i = 0; i < n; i++)
+		prog.len = (unsigned short)(prog.len + steer_run(code + prog.len, &run[i]));
+	code[prog.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) ? -errno
 											 : 0;
 }

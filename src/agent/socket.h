@@ -53,12 +53,17 @@ int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id);
  */
 int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex);
 
+/** Slots that follow each other, at places that do. */
+struct data_run {
+	unsigned slot, place, n;
+};
+
 /**
  * Give the group that fd belongs to the program that steers each packet by its QPN to the place of
- * its slot, and to place 0 when the slot is not below places. Replaces an earlier program at once.
+ * its slot, and to place 0 when the slot has none. Replaces an earlier program at once.
  * @return 0 or -errno.
  */
-int data_socket_steer(int fd, unsigned places);
+int data_socket_steer(int fd, const struct data_run *run, unsigned n);
 
 /** Discard all datagrams in the socket. @return their number. */
 unsigned data_socket_drain(int fd);

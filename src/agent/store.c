@@ -41,6 +41,20 @@ static int apply_seat(struct store *st, const struct store_change *c, const int 
 	return 0;
 }
 
+static int apply_places(struct store *st, struct group *g, const struct store_change *c,
+			const int *fds, unsigned n)
+{
+	int r;
+
+	if (!g)
+		g = groups_add(&st->groups, &c->addr, c->scope_id);
+	r = g ? group_set(g, c->first, c->place, fds, n) : -ENOMEM;
+	/* There is no group without sockets. */
+	if (g && !g->count)
+		groups_free(&st->groups, g);
+	return r;
+}
+
 int store_apply(struct store *st, const struct store_change *c, const int *fds, unsigned n)
 {
 	struct group *g = groups_find(&st->groups, &c->addr, c->scope_id);
@@ -49,9 +63,7 @@ int store_apply(struct store *st, const struct store_change *c, const int *fds, 
 	case STORE_SEAT:
 		return apply_seat(st, c, fds, n);
 	case STORE_PLACES:
-		if (!g)
-			g = groups_add(&st->groups, &c->addr, c->scope_id);
-		return g ? group_set(g, c->first, fds, n) : -ENOMEM;
+		return apply_places(st, g, c, fds, n);
 	case STORE_USE:
 		if (!g || n || c->place >= AGENT_SEATS)
 			return -EBADMSG;
@@ -97,8 +109,8 @@ void store_close_others(const struct store *st, int keep)
 			if (st->seats[kind].seat[i].token >= 0)
 				fds[n++] = st->seats[kind].seat[i].token;
 	list_for_each_entry (g, const struct group, node, &st->groups.all) {
-		memcpy(fds + n, g->fds, g->count * sizeof(*fds));
-		n += g->count;
+		for (unsigned i = 0; i < g->count; i++)
+			fds[n++] = g->places[i].fd;
 	}
 	qsort(fds, n, sizeof(*fds), compare_fds);
 	for (size_t i = 0; i < n; i++) {

@@ -23,8 +23,8 @@ struct store {
 
 enum store_change_type {
 	STORE_SEAT = 1, /* a place gets a new owner; 1 fd: the agent's end of its token; 0: free */
-	STORE_PLACES,	/* sockets of a group's places first, first + 1, ...: new, or in the place
-			   of earlier ones */
+	STORE_PLACES,	/* sockets of slots place, place + 1, ... at a group's places first, first +
+			   1, ...: new, or in the place of earlier ones */
 	STORE_USE,	/* a slot uses a group */
 	STORE_DROP,	/* a group is removed */
 	STORE_LEAVE,	/* to the holder: the agent ends; value: its exit code */
@@ -35,7 +35,7 @@ struct store_change {
 	uint32_t uid;		/* SEAT */
 	struct rocemu_gid addr; /* PLACES, USE, DROP */
 	uint32_t scope_id;	/* likewise */
-	uint16_t kind, place;	/* SEAT: which; USE: place is the slot */
+	uint16_t kind, place;	/* SEAT: which; PLACES, USE: place is the slot */
 	uint16_t first;		/* PLACES; the group's count, or less */
 	uint16_t next_index;	/* SEAT */
 	uint32_t value;		/* LEAVE */

@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/group.h"
 #include "gsi-scene.h"
 #include "test.h"
 
@@ -315,6 +317,38 @@ TEST(client_cm, address_closed__requests_to_it_have_no_listener_until_it_is_open
 	assert_int_equal(opened(), 0);
 	agent_gsi_free(c);
 	leave();
+}
+
+/* A socket each, and no more before something is sent or a lane has one. */
+TEST(client_cm, as_many_addresses_as_the_agent_serves__a_descriptor_each_and_one_more_refused)
+{
+	enum { OTHERS = 64 };
+	struct agent_gsi *c;
+	struct rlimit limit;
+	char text[400];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_max < GROUPS_MAX + OTHERS) {
+		print_message("skipped: the hard limit of open files is %lu\n",
+			      (unsigned long)limit.rlim_max);
+		skip();
+	}
+	env_enter();
+	assert_int_equal(agent_gsi_new(&c, text), 0);
+	for (unsigned i = 0; i <= GROUPS_MAX; i++) {
+		const struct rocemu_gid addr =
+			gid_v4(127, 1, (uint8_t)(i / 250), (uint8_t)(i % 250 + 1));
+		const int r = agent_gsi_open(c, &addr, 0, text);
+
+		if (r != (i < GROUPS_MAX ? 0 : -ENOSPC))
+			fail_msg("address %u: %d: %s", i, r, text);
+	}
+	assert_non_null(strstr(text, "serves 4096 addresses"));
+	assert_int_equal(opened(), GROUPS_MAX);
+	assert_in_range(count_fds(agent_pid()), GROUPS_MAX, GROUPS_MAX + OTHERS);
+	assert_in_range(count_fds(agent_holder()), GROUPS_MAX, GROUPS_MAX + OTHERS);
+	agent_gsi_free(c);
+	env_leave();
 }
 
 TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)

@@ -9,6 +9,7 @@
 
 #include "agent/socket.h"
 #include "base/bytes.h"
+#include "base/rng.h"
 #include "peer.h"
 #include "test.h"
 
@@ -30,71 +31,138 @@ static void unmake(void)
 /* As the agent does, apart from its store. */
 static int need(const struct rocemu_gid *addr, unsigned slot, struct group **g)
 {
-	struct group_bind b = {.addr = *addr, .n = group_places_for(slot)};
-	int r;
+	struct group_bind b = {.addr = *addr};
+	int r = 0;
 
 	*g = groups_find(&groups, addr, 0);
-	b.first = *g ? (*g)->count : 0;
-	if (b.n <= b.first)
-		return 0;
-	r = group_bind(&b);
-	if (r)
-		return r;
-	if (!*g)
-		*g = groups_add(&groups, addr, 0);
-	assert_int_equal(group_set(*g, b.first, b.fds + b.first, b.n - b.first), 0);
-	return data_socket_steer((*g)->fds[0], (*g)->count);
+	while (!r && group_next(*g, slot, &b)) {
+		r = group_bind(&b);
+		if (r)
+			break;
+		if (!*g)
+			*g = groups_add(&groups, addr, 0);
+		assert_int_equal(group_set(*g, b.first, b.slot, b.fds, b.n), 0);
+		r = group_steer(*g, NULL);
+	}
+	if (!r && slot)
+		seat_set_add(&(*g)->slots, slot);
+	return r;
 }
 
-/* On loopback a datagram is there when send has returned. @return the place it went to, -1:
- * nowhere. */
-static int place_of(const struct group *g, uint32_t qpn)
+/* On loopback a datagram is there when send has returned. @return the slot whose socket it went to,
+ * -1: nowhere. */
+static int slot_of(const struct group *g, uint32_t qpn)
 {
 	uint8_t packet[64];
-	int place = -1;
+	int slot = -1;
 
 	send_to_qpn(&g->addr, qpn);
 	for (unsigned i = 0; i < g->count; i++) {
-		while (recv(g->fds[i], packet, sizeof(packet), MSG_DONTWAIT) >= 8) {
-			assert_int_equal(place, -1);
+		while (recv(g->places[i].fd, packet, sizeof(packet), MSG_DONTWAIT) >= 8) {
+			assert_int_equal(slot, -1);
 			assert_int_equal(get_be32(packet + 4) & 0xffffff, qpn);
-			place = (int)i;
+			slot = g->places[i].slot;
 		}
 	}
-	return place;
+	return slot;
 }
 
-static void assert_places(const struct group *g)
+static void assert_steered(const struct group *g)
 {
-	for (unsigned slot = 0; slot < g->count; slot++)
-		assert_int_equal(place_of(g, QPN(slot, slot)), slot);
-	/* To slots that have no socket, up to the last possible one: slot 0's. */
-	assert_int_equal(place_of(g, QPN(g->count, 1)), 0);
-	assert_int_equal(place_of(g, 0xffffff), 0);
+	for (unsigned i = 0; i < g->count; i++) {
+		const unsigned slot = g->places[i].slot;
+
+		assert_int_equal(slot_of(g, QPN(slot, i)), slot);
+		assert_int_equal(group_place(g, slot), i);
+		/* To neighbours, or to slot 0's if they have no socket. */
+		if (group_place(g, slot + 1) < 0 && slot + 1 < AGENT_SLOTS)
+			assert_int_equal(slot_of(g, QPN(slot + 1, 1)), 0);
+		if (slot && group_place(g, slot - 1) < 0)
+			assert_int_equal(slot_of(g, QPN(slot - 1, 1)), 0);
+	}
 }
 
-TEST(group, grown_slot_by_slot__place_is_slot_number)
+TEST(group, grown_slot_by_slot__next_ones_are_there_in_order)
 {
-	static const unsigned slots[] = {1, 5, 3, 17, 70};
+	static const unsigned slots[] = {1, 3, 5, 7, 8, 15, 16, 17, 31};
 	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
 	struct group *g;
 
 	make();
 	for (unsigned i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
 		assert_int_equal(need(&addr, slots[i], &g), 0);
-		assert_true(g->count > slots[i]);
-		assert_places(g);
+		assert_true(g->count > slots[i] && g->count <= 2 * slots[i] + 2);
+		for (unsigned slot = 0; slot < g->count; slot++)
+			assert_int_equal(g->places[slot].slot, slot);
+		assert_steered(g);
 	}
+	assert_int_equal(slot_of(g, 0xffffff), 0);
+	unmake();
+}
+
+/* A process that uses many devices has a slot of its own for each of their addresses. */
+TEST(group, one_high_slot__takes_no_sockets_of_others)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct group *g;
+
+	make();
+	assert_int_equal(need(&addr, 0, &g), 0);
+	assert_int_equal(g->count, 1);
+	assert_steered(g);
+	assert_int_equal(need(&addr, 900, &g), 0);
+	assert_int_equal(g->count, 2);
+	assert_int_equal(need(&addr, 300, &g), 0);
+	assert_int_equal(need(&addr, 301, &g), 0);
+	assert_int_equal(need(&addr, 1023, &g), 0);
+	assert_int_equal(g->count, 5);
+	assert_steered(g);
+	/* And the first ones. */
+	assert_int_equal(need(&addr, 2, &g), 0);
+	assert_int_equal(g->count, 5 + 3);
+	assert_steered(g);
+	unmake();
+}
+
+TEST(group, slots_at_random__each_has_its_packets_and_there_are_few_more)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct group *g;
+	struct rng rng;
+
+	make();
+	rng_init(&rng, 3);
+	for (unsigned asked = 1; asked < 150; asked++) {
+		assert_int_equal(need(&addr, rng_below(&rng, AGENT_SLOTS), &g), 0);
+		assert_true(g->count <= 4 + 5 * asked);
+		if (asked % 10 == 0)
+			assert_steered(g);
+	}
+	unmake();
+}
+
+/* The program that needs the most instructions: no two slots follow each other. */
+TEST(group, every_other_slot_then_the_rest__steered)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct group *g;
+
+	make();
+	for (unsigned slot = AGENT_SLOTS - 1; slot > 2; slot -= 2)
+		assert_int_equal(need(&addr, slot, &g), 0);
+	assert_int_equal(need(&addr, 600, &g), 0);
+	assert_in_range(g->count, 512, AGENT_SLOTS);
+	assert_steered(g);
 	unmake();
 }
 
 /* Replace a place's socket as the agent does. @return a copy of the old one. */
 static int replace(struct group *g, unsigned place)
 {
-	int copy = dup(g->fds[place]), fd = group_replace(g, place, false);
+	int copy = dup(g->places[place].fd), fd = group_replace(g, place, false);
 
 	assert_true(copy >= 0 && fd >= 0);
-	assert_int_equal(group_set(g, place, &fd, 1), 0);
+	assert_int_equal(group_set(g, place, g->places[place].slot, &fd, 1), 0);
 	return copy;
 }
 
@@ -108,18 +176,21 @@ TEST(group, sockets_replaced__places_stay_right_and_copies_of_the_old_ones_get_n
 
 	make();
 	for (unsigned a = 0; a < 2; a++) {
+		assert_int_equal(need(&addr[a], 3, &g), 0);
+		assert_int_equal(need(&addr[a], 5, &g), 0);
+		assert_int_equal(need(&addr[a], 7, &g), 0);
 		assert_int_equal(need(&addr[a], 15, &g), 0);
 		for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 			copies[i] = replace(g, places[i]);
-			assert_places(g);
+			assert_steered(g);
 		}
 		assert_int_equal(need(&addr[a], 20, &g), 0);
-		assert_places(g);
+		assert_steered(g);
 		for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 			assert_int_equal(recv(copies[i], packet, sizeof(packet), MSG_DONTWAIT), -1);
 			close(copies[i]);
 		}
-		assert_places(g);
+		assert_steered(g);
 	}
 	unmake();
 }
@@ -133,9 +204,9 @@ TEST(group, replaced_under_traffic__packets_for_other_places_all_arrive)
 	assert_int_equal(need(&addr, 3, &g), 0);
 	for (unsigned i = 0; i < 200; i++) {
 		close(replace(g, 1));
-		assert_int_equal(place_of(g, QPN(2, i)), 2);
-		assert_int_equal(place_of(g, QPN(3, i)), 3);
-		assert_int_equal(place_of(g, QPN(1, i)), 1);
+		assert_int_equal(slot_of(g, QPN(2, i)), 2);
+		assert_int_equal(slot_of(g, QPN(3, i)), 3);
+		assert_int_equal(slot_of(g, QPN(1, i)), 1);
 	}
 	unmake();
 }
@@ -150,7 +221,7 @@ TEST(group, first_socket__shares_with_nobody)
 	make();
 	assert_int_equal(need(&addr, 1, &g), 0);
 	assert_int_equal(group_bind(&b), -EADDRINUSE);
-	assert_places(g);
+	assert_steered(g);
 	unmake();
 }
 
@@ -163,7 +234,7 @@ TEST(group, guarded_socket__takes_nothing_else_and_the_guard_stays)
 
 	make();
 	assert_int_equal(group_bind(&b), 0);
-	assert_int_equal(data_socket_steer(b.fds[0], 4), 0);
+	assert_int_equal(group_steer(NULL, &b), 0);
 	assert_int_equal(setsockopt(b.fds[3], SOL_SOCKET, SO_DETACH_FILTER, &off, sizeof(off)), -1);
 	assert_int_equal(setsockopt(b.fds[3], SOL_SOCKET, SO_LOCK_FILTER, &off, sizeof(off)), -1);
 	send_to_qpn(&addr, QPN(3, 1));
@@ -189,13 +260,13 @@ TEST(group, out_of_descriptors_while_growing__says_so_and_places_stay_right)
 	count = g->count;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
 	few = had;
-	few.rlim_cur = (rlim_t)g->fds[count - 1] + 10;
+	few.rlim_cur = (rlim_t)g->places[count - 1].fd + 3;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	assert_int_equal(need(&addr, 100, &g), -EMFILE);
+	assert_int_equal(need(&addr, 7, &g), -EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
 	assert_int_equal(groups_find(&groups, &addr, 0)->count, count);
-	assert_int_equal(need(&addr, 100, &g), 0);
-	assert_places(g);
+	assert_int_equal(need(&addr, 7, &g), 0);
+	assert_steered(g);
 	unmake();
 }
 
@@ -224,7 +295,8 @@ TEST(group, sockets_that_leave_a_gap_or_are_too_many__refused)
 
 	make();
 	assert_int_equal(need(&addr, 1, &g), 0);
-	assert_int_equal(group_set(g, g->count + 1, &fd, 1), -EBADMSG);
-	assert_int_equal(group_set(g, g->count, &fd, AGENT_SLOTS), -EBADMSG);
+	assert_int_equal(group_set(g, g->count + 1, 5, &fd, 1), -EBADMSG);
+	assert_int_equal(group_set(g, g->count, 0, &fd, AGENT_SLOTS), -EBADMSG);
+	assert_int_equal(group_set(g, g->count, AGENT_SLOTS - 1, &fd, 2), -EBADMSG);
 	unmake();
 }

@@ -102,14 +102,14 @@ TEST(users, as_many_addresses_as_one_user_may_have__told_so_and_shared_ones_do_n
 	assert_int_equal(hello(ann, AGENT_LANE, &welcome), 0);
 	assert_int_equal(hello(bob, AGENT_LANE, &bob_welcome), 0);
 	close(take_socket(bob, &shared));
-	for (uint8_t i = 0; i < QUOTA_ADDRS; i++) {
-		struct rocemu_gid addr = gid_v4(127, 0, 2, (uint8_t)(i + 1));
+	for (unsigned i = 0; i < QUOTA_ADDRS; i++) {
+		struct rocemu_gid addr = gid_v4(127, 2, (uint8_t)(i / 200), (uint8_t)(i % 200 + 1));
 
 		close(take_socket(ann, &addr));
 	}
-	m.u.socket.addr = gid_v4(127, 0, 2, 200);
+	m.u.socket.addr = gid_v4(127, 2, 200, 200);
 	assert_int_equal(ask(ann, &m, &answer), ENOSPC);
-	assert_non_null(strstr(answer.u.error.text, "32 addresses"));
+	assert_non_null(strstr(answer.u.error.text, "512 addresses"));
 	close(take_socket(ann, &shared));
 	close(take_socket(bob, &m.u.socket.addr));
 	agent_msg_close_fds(&welcome);
@@ -152,7 +152,8 @@ TEST(users, table_of_addresses_full_of_dead_users__there_is_room)
 		fd = connect_as(1000 + user, true);
 		assert_int_equal(hello(fd, AGENT_LANE, &welcome), 0);
 		for (unsigned i = 0; i < QUOTA_ADDRS; i++) {
-			struct rocemu_gid addr = gid_v4(127, 1, (uint8_t)user, (uint8_t)(i + 1));
+			struct rocemu_gid addr = gid_v4(127, (uint8_t)(user + 1),
+							(uint8_t)(i / 200), (uint8_t)(i % 200 + 1));
 
 			close(take_socket(fd, &addr));
 		}
