@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Manages the reuseport groups: per address the sockets of slots. A socket's place in its group is
- * the order of bind(); the steering program of the group knows which slot has which place. When a
+ * the order of bind(); the steering program of the group has the place of each slot. When a
  * member of a group closes, the kernel moves the last one into its place. So while a group is in
  * use its sockets are not closed, with two exceptions: the last ones when making them failed, last
  * first; and a socket with a successor, which is bound first and which the kernel moves into its
