@@ -356,13 +356,13 @@ static int set_paths(struct run *r)
 	netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), devs, n, err, sizeof(err));
 	ret = tree_start(&r->tree, devs, n, r->mount_paths);
 	if (!ret && r->summary)
-		ret = summary_open(&r->counts, r->tree.root, devs, n);
+		ret = summary_open(&r->counts, r->tree.files.root, devs, n);
 	free(devs);
 	if (ret < 0)
 		return no_paths(r, "directory", strerror(-ret));
-	if (libraries_preload(library) < 0 || setenv("ROCEMU_PATHS", r->tree.root, 1) < 0)
+	if (libraries_preload(library) < 0 || setenv("ROCEMU_PATHS", r->tree.files.root, 1) < 0)
 		return no_paths(r, library, strerror(errno));
-	if (!r->mount_paths || mounts_enter(r->tree.root, err, sizeof(err)) == 0)
+	if (!r->mount_paths || mounts_enter(r->tree.files.root, err, sizeof(err)) == 0)
 		return TOOL_OK;
 	fprintf(stderr, "%s: --mount-paths: %s\n", r->self, err);
 	return TOOL_FAILED;
@@ -541,7 +541,7 @@ static int parse(int argc, char **argv, struct run *r)
  */
 static void remove_paths(struct run *r)
 {
-	if (getpid() != 1 || !r->tree.root[0])
+	if (getpid() != 1 || !r->tree.files.root[0])
 		return;
 	kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process that keeps a tree: it brings the tree up to date when the network changes, and
- * answers messages of NETLINK_RDMA, and
- * removes it when all programs that use it have ended, however they did. It sees that by the end of
- * a pipe whose other end they inherit from each other; programs that close all descriptors of their
- * children leave those to rely on the others.
+ * The process that keeps a tree: it fills the tree, brings it up to date when the network changes,
+ * answers messages of NETLINK_RDMA, and removes it when all programs that use it have ended,
+ * however they did. It sees that by the end of a pipe whose other end they inherit from each other;
+ * programs that close all descriptors of their children leave those to rely on the others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +12,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,9 +36,8 @@ static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_netmon(void *user, const struct netmon_event *event)
 {
-	(void)event;
 	pthread_mutex_lock(&tree_lock);
-	tree_refresh(user);
+	tree_refresh(user, event ? event->ifindex : 0);
 	pthread_mutex_unlock(&tree_lock);
 }
 
@@ -53,30 +53,44 @@ static void close_from_to(unsigned first, unsigned last)
 		close((int)fd);
 }
 
-/**
- * Close all but two, which may be equal, so that no process waits for an end of file because of
- * this one.
- */
-static void close_others(int a, int b)
-{
-	const unsigned low = (unsigned)MIN(a, b), high = (unsigned)MAX(a, b);
+/** What the process has of its parent's. */
+struct kept {
+	int pipe_fd;
+	int nl;	  /* the socket; -1: none */
+	int lock; /* held until the tree is full; -1: it is */
+};
 
-	if (low)
-		close_from_to(0, low - 1);
-	close_from_to(low + 1, high ? high - 1 : 0);
-	close_from_to(high + 1, ~0u);
+static int by_number(const void *a, const void *b)
+{
+	const int x = *(const int *)a, y = *(const int *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/** Close all others, so that no process waits for an end of file because of this one. */
+static void close_others(const struct kept *k)
+{
+	int fds[] = {k->pipe_fd, k->nl, k->lock};
+	unsigned from = 0;
+
+	qsort(fds, ARRAY_LEN(fds), sizeof(fds[0]), by_number);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++) {
+		if (fds[i] < 0)
+			continue;
+		if (fds[i] > 0)
+			close_from_to(from, (unsigned)fds[i] - 1);
+		from = (unsigned)fds[i] + 1;
+	}
+	close_from_to(from, ~0u);
 	/* What is opened later is not to be taken for these. */
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		open("/dev/null", O_RDWR);
 }
 
-/**
- * Answer messages of NETLINK_RDMA and keep the counters' files, as long as there are users. nl: the
- * socket, -1: none.
- */
-static void serve(struct tree *t, int pipe_fd, int nl)
+/** Answer messages of NETLINK_RDMA and keep the counters' files, as long as there are users. */
+static void serve(struct tree *t, const struct kept *k)
 {
-	struct pollfd p[] = {{.fd = pipe_fd, .events = POLLIN}, {.fd = nl, .events = POLLIN}};
+	struct pollfd p[] = {{.fd = k->pipe_fd, .events = POLLIN}, {.fd = k->nl, .events = POLLIN}};
 
 	/* No process writes to the pipe: only its end makes it readable. */
 	for (;;) {
@@ -86,14 +100,22 @@ static void serve(struct tree *t, int pipe_fd, int nl)
 			return;
 		pthread_mutex_lock(&tree_lock);
 		if (p[1].revents)
-			tree_nl_answer(t, nl);
+			tree_nl_answer(t, k->nl);
 		else
 			tree_refresh_counters(t);
 		pthread_mutex_unlock(&tree_lock);
 	}
 }
 
-static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
+/** Programs that look at the tree wait for the lock. */
+static void fill(struct tree *t, int lock)
+{
+	tree_fill(t);
+	unlinkat(t->files.fd, TREE_FILLING, 0);
+	close(lock);
+}
+
+static _Noreturn void keep(struct tree *t, const struct kept *k)
 {
 	struct netmon_listener listener = {.notify = on_netmon, .user = t};
 	int err;
@@ -103,12 +125,16 @@ static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (chdir("/") < 0)
 		_exit(1);
-	close_others(pipe_fd, nl < 0 ? pipe_fd : nl);
+	close_others(k);
+	tree_files_reopen(&t->files);
+	if (k->lock >= 0)
+		fill(t, k->lock);
 	err = netmon_add(&listener);
 	on_netmon(t, NULL);
-	serve(t, pipe_fd, nl);
+	serve(t, k);
 	if (!err)
 		netmon_remove(&listener);
 	/* Under a low limit (ulimit -n), none would be left for reading directories. */
@@ -118,7 +144,7 @@ static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 }
 
 /** Double fork: the executed program must not get a child that it did not start. */
-static int spawn(struct tree *t, const int fds[2], int nl)
+static int spawn(struct tree *t, const struct kept *k, int writer)
 {
 	const pid_t child = fork();
 	int status = 0;
@@ -129,8 +155,8 @@ static int spawn(struct tree *t, const int fds[2], int nl)
 		const pid_t keeper = fork();
 
 		if (keeper == 0) {
-			close(fds[1]);
-			keep(t, fds[0], nl);
+			close(writer);
+			keep(t, k);
 		}
 		_exit(keeper < 0 ? errno : 0);
 	}
@@ -140,28 +166,61 @@ static int spawn(struct tree *t, const int fds[2], int nl)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
 }
 
-int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
+static int open_lock(const struct tree *t)
 {
-	int fds[2] = {-1, -1}, kept = -1, nl, r = tree_make(t, devs, n, mounted);
+	const int fd =
+		openat(t->files.fd, TREE_FILLING, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	int err;
 
-	if (r)
-		return r;
-	nl = tree_nl_open(t);
-	if (nl < 0)
-		log_info("no NETLINK_RDMA: %s", strerror(-nl));
-	if (pipe2(fds, O_CLOEXEC) < 0 || (kept = fcntl(fds[1], F_DUPFD, FD_KEPT)) < 0)
+	/* Other users' programs wait for it as well. */
+	if (fd >= 0 && fchmod(fd, 0644) == 0 && flock(fd, LOCK_EX) == 0)
+		return fd;
+	err = errno;
+	if (fd >= 0)
+		close(fd);
+	return -err;
+}
+
+/** Have the process keep the tree, which is there. */
+static int start(struct tree *t, struct kept *k)
+{
+	int fds[2] = {-1, -1}, copy = -1, r;
+
+	r = t->mounted ? tree_fill(t) : open_lock(t);
+	if (!t->mounted)
+		k->lock = r;
+	if (r >= 0 && (pipe2(fds, O_CLOEXEC) < 0 || (copy = fcntl(fds[1], F_DUPFD, FD_KEPT)) < 0))
 		r = -errno;
-	if (!r)
-		r = spawn(t, fds, nl);
-	if (r && kept >= 0)
-		close(kept);
-	if (nl >= 0)
-		close(nl);
+	k->pipe_fd = fds[0];
+	if (r >= 0)
+		r = spawn(t, k, fds[1]);
+	if (r < 0 && copy >= 0)
+		close(copy);
 	if (fds[0] >= 0) {
 		close(fds[0]);
 		close(fds[1]);
 	}
+	if (k->lock >= 0)
+		close(k->lock);
+	return r;
+}
+
+int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
+{
+	struct kept k = {.pipe_fd = -1, .lock = -1};
+	int r = tree_make(t, devs, n, mounted);
+
+	if (r)
+		return r;
+	k.nl = tree_nl_open(t);
+	if (k.nl < 0)
+		log_info("no NETLINK_RDMA: %s", strerror(-k.nl));
+	r = start(t, &k);
+	if (k.nl >= 0)
+		close(k.nl);
 	if (r)
 		tree_remove(t);
+	else
+		tree_files_close(&t->files);
 	return r;
 }

@@ -59,9 +59,9 @@ static void open_device(struct world *w, unsigned dev)
 		return;
 	close_device(w);
 	w->dev = dev;
-	if (portcount_path(path, sizeof(path), w->tree->root, name))
+	if (portcount_path(path, sizeof(path), w->tree->files.root, name))
 		w->file = countfile_map(path, false);
-	if (portcount_shown_path(path, sizeof(path), w->tree->root, name))
+	if (portcount_shown_path(path, sizeof(path), w->tree->files.root, name))
 		w->objects = open(path, O_RDONLY | O_CLOEXEC);
 }
 
@@ -147,7 +147,7 @@ int tree_nl_open(struct tree *t)
 		err = bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
 	}
 	snprintf(port, sizeof(port), "%u", a.nl_pid);
-	snprintf(path, sizeof(path), "%s/netlink", t->root);
+	snprintf(path, sizeof(path), "%s/netlink", t->files.root);
 	if (!err && symlink(port, path) < 0)
 		err = -errno;
 	if (!err)

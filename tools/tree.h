@@ -23,28 +23,35 @@
 
 #include "base/countfile.h"
 #include "netdev/netdev.h"
+#include "tree-files.h"
 
 struct tree {
-	char root[512];
+	struct tree_files files;
 	struct netdev *devs; /* owned by the caller, kept up to date by tree_refresh() */
 	unsigned ndevs;
 	/* tree.c's */
 	char shared[64]; /* the directory /shared, when it is not in root; "": it is */
-	uint64_t (
-		*shown)[COUNTFILE_COUNTERS]; /* by device: contents of the counters' files; owned */
+	/* By device, owned: its counters, and what their files contain. */
+	struct tree_counts {
+		struct countfile *file;
+		uint64_t shown[COUNTFILE_COUNTERS];
+	} * counts;
 	bool mounted;
-	int err;
+	bool failed; /* to be filled: it stays as it is */
 };
 
 /**
- * Make the tree of devs in a new directory and set root. mounted: the tree will be mounted at its
- * paths (mounts.h), so real entries cannot be links to themselves: they become copies of the real
- * links. @return 0, or -errno with nothing left behind.
+ * Make a new directory for the tree of devs, with what processes share. mounted: the tree will be
+ * mounted at its paths (mounts.h), so real entries cannot be links to themselves: they become
+ * copies of the real links. @return 0, or -errno with nothing left behind.
  */
 int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
 
-/** What has changed of the interfaces goes into the tree. */
-void tree_refresh(struct tree *t);
+/** Put the devices into it. @return 0, or -errno: there are none in it. */
+int tree_fill(struct tree *t);
+
+/** What has changed of an interface, 0: of any, goes into the tree. */
+void tree_refresh(struct tree *t, unsigned ifindex);
 
 /** What has been counted goes into the files of counters, for programs that read them as they are.
  */
@@ -54,9 +61,11 @@ void tree_refresh_counters(struct tree *t);
 void tree_remove(struct tree *t);
 
 /**
- * tree_make(), and a process that refreshes the tree and removes it when the caller and all
- * programs that it becomes or starts have ended: they inherit a file descriptor by which this is
- * detected.
+ * tree_make(), and a process that fills the tree, refreshes it, and removes it when the caller and
+ * all programs that it becomes or starts have ended: they inherit a file descriptor by which this
+ * is detected. Filling takes a second for a thousand devices. Until it is done, the file
+ * TREE_FILLING is in the tree, locked (flock()); librocemu-paths.so waits for that when a program
+ * looks at the tree for the first time. mounted: it is full when this returns.
  */
 int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
 

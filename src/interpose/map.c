@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,6 +49,32 @@ __attribute__((constructor)) static void find_root(void)
 		root_len = n;
 	}
 	known = true;
+}
+
+/*
+ * The tree is filled while the program starts. The process that does so holds a lock on a file in
+ * it, until the file is gone or that process has ended.
+ */
+static void wait_until_full(void)
+{
+	static const char filling[] = "/filling";
+	static bool full;
+	char path[ROOT_MAX + sizeof(filling)];
+	long fd;
+
+	if (__atomic_load_n(&full, __ATOMIC_RELAXED))
+		return;
+	memcpy(path, root, root_len);
+	memcpy(path + root_len, filling, sizeof(filling));
+	fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0 && errno != ENOENT)
+		return;
+	if (fd >= 0) {
+		while (syscall(SYS_flock, fd, LOCK_SH) < 0 && errno == EINTR)
+			;
+		syscall(SYS_close, fd);
+	}
+	__atomic_store_n(&full, true, __ATOMIC_RELAXED);
 }
 
 /* With single slashes and without "." components. @return the length; 0: too long. */
@@ -303,6 +330,7 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX])
 		follow_device(buf + root_len);
 	prefix = n ? prefix_len(buf + root_len) : 0;
 	if (prefix) {
+		wait_until_full();
 		memcpy(buf, root, root_len);
 		if (climbs_out(buf + root_len + prefix) && climb(buf))
 			to = buf + root_len;

@@ -5,7 +5,8 @@
  * (layout: tools/tree.h). All other paths, also those of real devices, are left unchanged.
  *
  * This library goes into programs of any kind, at any moment of theirs, signal handlers included:
- * no allocation, no locks, no stdio, errno as it was.
+ * no allocation, no locks, no stdio, errno as it was. The first look at the tree waits until it is
+ * full.
  */
 #ifndef INTERPOSE_MAP_H
 #define INTERPOSE_MAP_H

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The files that programs look at beside the library: /sys/class/infiniband and its like under `rocemu run`."""
+import fcntl
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from harness import (HANG_GUARD_S, NORMAL, POLL_S, QUICK, Case, Side, Skip, VethPair, expect, may_make_netns, new_port,
+from harness import (HANG_GUARD_S, NORMAL, POLL_S, QUICK, Case, Proc, Side, Skip, VethPair, expect, may_make_netns, new_port,
                      run, sanitizer_env, start)
 
 SIDE = Side('dev0=lo', '127.0.0.1')
@@ -86,11 +87,23 @@ def root_of(p):
     return p.stdout.strip()
 
 
-def gone(p, root):
+def wait_for(p, condition, what):
+    """Of a process that may have ended."""
     end = time.monotonic() + HANG_GUARD_S
-    while os.path.exists(root):
-        expect(time.monotonic() < end, f'{root} is still there', p)
+    while not condition():
+        expect(time.monotonic() < end, what, p)
         time.sleep(POLL_S)
+
+
+def full_root_of(p):
+    """The same when the tree is full: programs wait for that when they look at it."""
+    root = root_of(p)
+    wait_for(p, lambda: not os.path.exists(root + '/filling'), f'{root} is not full')
+    return root
+
+
+def gone(p, root):
+    wait_for(p, lambda: not os.path.exists(root), f'{root} is still there')
 
 
 def removed(config, _lab):
@@ -100,7 +113,7 @@ def removed(config, _lab):
     gone(p, root_of(p))
     p = start(config, SIDE, ['sh', '-c', say + 'exec sleep 1000'], 'sleep')
     try:
-        root = root_of(p)
+        root = full_root_of(p)
         expect(os.path.isdir(root + DEV), f'no {root}', p)
         p.signal(signal.SIGKILL)
         p.popen.wait()
@@ -112,13 +125,39 @@ def removed(config, _lab):
         os.mkfifo(fifo)
         # A child that outlives its parent, waiting for us.
         p = run(config, SIDE, ['sh', '-c', f'{say} (read x < {fifo}; cat {DEV}/node_type > {scratch}/said) > /dev/null 2>&1 &'])
-        root = root_of(p)
+        root = full_root_of(p)
         expect(os.path.isdir(root + DEV), f'no {root} for the child', p)
         with open(fifo, 'w', encoding='ascii') as f:
             f.write('go\n')
         gone(p, root)
         with open(os.path.join(scratch, 'said'), encoding='ascii') as f:
             expect(f.read() == '1: CA\n', 'the child did not see it', p)
+
+
+def waits_for_lock(pid):
+    with open('/proc/locks', encoding='ascii') as f:
+        return any('->' in line and line.split()[5] == str(pid) for line in f)
+
+
+def filling(config, _lab):
+    """The tree is filled while the program starts: its first look at it waits for that, and for no longer."""
+    library = os.path.join(config.build, 'src', 'interpose', 'librocemu-paths.so')
+    preload = ' '.join(filter(None, (sanitizer_env(config).get('LD_PRELOAD'), library)))
+    with tempfile.TemporaryDirectory() as root:
+        for end in ('full', 'its process has ended'):
+            with open(root + '/filling', 'w', encoding='ascii') as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                p = Proc(['ls', '/sys/class/infiniband'], env={**sanitizer_env(config), 'LD_PRELOAD': preload, 'ROCEMU_PATHS': root})
+                try:
+                    p.wait_until(lambda: waits_for_lock(p.pid), 'it waited')
+                    os.makedirs(f'{root}/sys/class/infiniband/dev0', exist_ok=True)
+                    if end == 'full':
+                        os.unlink(root + '/filling')
+                    lock.close()
+                    expect(p.wait() == 0 and 'dev0' in p.stdout.split(), f'{end}: it did not see the device', p)
+                finally:
+                    p.kill()
+            shutil.rmtree(root + '/sys')
 
 
 def changes(config, _lab):
@@ -130,7 +169,7 @@ def changes(config, _lab):
     side = Side('dev0=veth0', veth.v4[0], veth.names[0])
     p = start(config, side, ['sh', '-c', 'echo $ROCEMU_PATHS; exec sleep 1000'], 'sleep')
     try:
-        port = root_of(p) + DEV + '/ports/1/'
+        port = full_root_of(p) + DEV + '/ports/1/'
 
         def says(name, text):
             try:
@@ -318,6 +357,7 @@ def cases():
         Case('paths/gid-layout', gid_layout, NORMAL),
         Case('paths/gid-indices', gid_indices, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('paths/removed', removed, NORMAL),
+        Case('paths/filling', filling, NORMAL),
         Case('paths/changes', changes, NORMAL),
         Case('paths/real-devices', real_devices, NORMAL),
         Case('paths/parent', parent, NORMAL),
