@@ -6,27 +6,27 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
-#include "engine/portcount.h"
 
 /* Below the root of the tree, and below "/". */
 /* clang-format off */
-#define CLASS_IB    "sys/class/infiniband"
+#define CLASS_IB    TREE_CLASS_IB
 #define CLASS_VERBS "sys/class/infiniband_verbs"
 #define CLASS_NET   "sys/class/net"
 #define DEVICES     "sys/devices/virtual/infiniband"
 #define DEV         "dev/infiniband"
 /* clang-format on */
+
+/* PSIDs of adapters look like it. */
+#define BOARD_ID "ROC0000000001"
 
 enum { UVERBS_ABI = 6 };
 
@@ -139,137 +139,6 @@ static void make_port(struct tree *t, const struct netdev *d, int port)
 	put_port(t, d, port);
 }
 
-/* ---- counters ---- */
-
-/** What processes share: files in memory, not on a disk that is written back. */
-static void make_shared_dir(struct tree *t)
-{
-	enum { TMPFS_MAGIC = 0x01021994 };
-	struct statfs fs;
-
-	if (statfs(t->files.root, &fs) == 0 && fs.f_type != TMPFS_MAGIC) {
-		snprintf(t->shared, sizeof(t->shared), "/dev/shm/rocemu-paths-XXXXXX");
-		if (mkdtemp(t->shared) && chmod(t->shared, 0755) == 0)
-			tree_link(&t->files, t->files.fd, "shared", t->shared);
-		else
-			t->shared[0] = 0;
-	}
-	close(tree_dir(&t->files, "shared/counters"));
-	close(tree_dir(&t->files, "shared/objects"));
-}
-
-static int make_objects_file(const char *path)
-{
-	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)COUNTFILE_ROWS * PORTCOUNT_SHOWN_STRIDE) < 0)
-		err = -errno;
-	close(fd);
-	return err;
-}
-
-/** Files larger than the user's limit (ulimit -f) are to be an error, not a signal. */
-static void make_shared_files(struct tree *t)
-{
-	const struct sigaction ignore = {.sa_handler = SIG_IGN};
-	struct sigaction before;
-	unsigned n;
-	const struct countfile_counter *table = portcount_table(&n);
-	char path[PATH_MAX];
-	int err;
-
-	sigaction(SIGXFSZ, &ignore, &before);
-	for (unsigned i = 0; i < t->ndevs; i++) {
-		/* Without it the counters stay 0. */
-		if (portcount_path(path, sizeof(path), t->files.root, t->devs[i].name)) {
-			err = countfile_create(path, table, n);
-			if (err < 0)
-				log_info("%s: %s", path, strerror(-err));
-		}
-		/* Without it there are no lists of resources. */
-		if (portcount_shown_path(path, sizeof(path), t->files.root, t->devs[i].name)) {
-			err = make_objects_file(path);
-			if (err < 0)
-				log_info("%s: %s", path, strerror(-err));
-		}
-	}
-	sigaction(SIGXFSZ, &before, NULL);
-}
-
-/** "counters/NAME" and "hw_counters/NAME", in that order. */
-static void make_counters(struct tree *t, int port)
-{
-	const char *dir = NULL;
-	int fd = -1;
-	unsigned n;
-	const struct countfile_counter *table = portcount_table(&n);
-
-	for (unsigned i = 0; i < n; i++) {
-		const char *name = strchr(table[i].name, '/') + 1;
-		const size_t len = (size_t)(name - table[i].name) - 1;
-		char copy[COUNTFILE_NAME];
-
-		if (!dir || strncmp(dir, table[i].name, len + 1) != 0) {
-			if (fd >= 0)
-				close(fd);
-			dir = table[i].name;
-			snprintf(copy, sizeof(copy), "%.*s", (int)len, dir);
-			fd = tree_dir_in(&t->files, port, copy);
-		}
-		tree_put_common(&t->files, fd, name, "0");
-	}
-	if (fd >= 0)
-		close(fd);
-}
-
-/** The device's counters, which stay mapped: NULL: it has none. */
-static struct countfile *counts_of(struct tree *t, unsigned dev)
-{
-	char path[PATH_MAX];
-
-	if (!t->counts[dev].file &&
-	    portcount_path(path, sizeof(path), t->files.root, t->devs[dev].name))
-		t->counts[dev].file = countfile_map(path, false);
-	return t->counts[dev].file;
-}
-
-static void refresh_counters(struct tree *t, unsigned dev)
-{
-	const struct countfile *f = counts_of(t, dev);
-	uint64_t *shown = t->counts[dev].shown;
-	char text[24];
-	int port = -1;
-
-	/* No process has used the device. */
-	if (t->failed || !f || !__atomic_load_n(&f->used, __ATOMIC_ACQUIRE))
-		return;
-	for (unsigned i = 0; i < f->ncounters; i++) {
-		const uint64_t now = countfile_get(f, i);
-
-		if (now == shown[i])
-			continue;
-		if (port < 0)
-			port = tree_dir(&t->files, DEVICES "/%s/ports/1", t->devs[dev].name);
-		shown[i] = now;
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)now);
-		tree_put(&t->files, port, f->counter[i].name, text);
-	}
-	if (port >= 0)
-		close(port);
-	t->files.err = 0;
-}
-
-void tree_refresh_counters(struct tree *t)
-{
-	if (!t->counts)
-		t->counts = calloc(t->ndevs + 1u, sizeof(*t->counts));
-	for (unsigned i = 0; t->counts && i < t->ndevs; i++)
-		refresh_counters(t, i);
-}
-
 /* ---- what is really there ---- */
 
 /** What is no link, as a device without a parent, is not to be had. */
@@ -347,30 +216,53 @@ static bool find_parent(const struct netdev *d, char real[PATH_MAX])
 	return in_sysfs(d) && realpath(at, real) != NULL;
 }
 
-/** The way back: infiniband and infiniband_verbs of a directory that is, or stands for, the parent.
+/** A relative link from a directory, path, to another one. Both are below sys. */
+static void link_up(struct tree *t, int dir, const char *path, const char *name, const char *to)
+{
+	char target[PATH_MAX] = "";
+
+	for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/'))
+		strncat(target, "../", sizeof(target) - strlen(target) - 1);
+	strncat(target, to + strlen("sys/"), sizeof(target) - strlen(target) - 1);
+	tree_link(&t->files, dir, name, target);
+}
+
+/** Where a device's directory is. */
+static void device_path(const struct tree *t, const struct netdev *d, char out[PATH_MAX])
+{
+	char real[PATH_MAX];
+
+	/* As the kernel has it. It cannot be mounted there: there is no such directory. */
+	if (!t->mounted && find_parent(d, real))
+		snprintf(out, PATH_MAX, "%.4000s/infiniband/%s", real + 1, d->name);
+	else
+		snprintf(out, PATH_MAX, DEVICES "/%s", d->name);
+}
+
+/**
+ * infiniband and infiniband_verbs of a directory that is, or stands for, the parent; what is there
+ * already stays.
  */
 static void make_way_back(struct tree *t, const struct netdev *d, unsigned number,
 			  const char *parent)
 {
-	char up[PATH_MAX] = "..", at[PATH_MAX], name[24];
+	char path[PATH_MAX], at[PATH_MAX], real[PATH_MAX + 1], name[24];
 	int dir;
 
-	/* From its infiniband/ to sys. */
-	for (const char *p = strchr(parent, '/'); p; p = strchr(p + 1, '/'))
-		strncat(up, "/..", sizeof(up) - strlen(up) - 1);
-	strncat(up, "/devices/virtual/infiniband", sizeof(up) - strlen(up) - 1);
-	dir = tree_dir(&t->files, "%s/infiniband", parent);
-	snprintf(at, sizeof(at), "/%s/infiniband", parent);
-	link_real(t, dir, at);
-	snprintf(at, sizeof(at), "%s/%s", up, d->name);
-	tree_link(&t->files, dir, d->name, at);
+	snprintf(at, sizeof(at), "%s/infiniband", parent);
+	dir = tree_dir(&t->files, "%s", at);
+	snprintf(real, sizeof(real), "/%s", at);
+	link_real(t, dir, real);
+	device_path(t, d, path);
+	link_up(t, dir, at, d->name, path);
 	close(dir);
-	dir = tree_dir(&t->files, "%s/infiniband_verbs", parent);
-	snprintf(at, sizeof(at), "/%s/infiniband_verbs", parent);
-	link_real(t, dir, at);
+	snprintf(at, sizeof(at), "%s/infiniband_verbs", parent);
+	dir = tree_dir(&t->files, "%s", at);
 	snprintf(name, sizeof(name), "uverbs%u", number);
-	snprintf(at, sizeof(at), "%s_verbs/%s", up, name);
-	tree_link(&t->files, dir, name, at);
+	snprintf(real, sizeof(real), "/%s", at);
+	link_real(t, dir, real);
+	snprintf(path, sizeof(path), DEVICES "_verbs/%s", name);
+	link_up(t, dir, at, name, path);
 	close(dir);
 }
 
@@ -403,28 +295,37 @@ static void make_parent(struct tree *t, const struct netdev *d, int device, unsi
 
 /* ---- a device ---- */
 
-/** A link in a directory of the class to a directory of devices. */
-static void link_class(struct tree *t, const char *class, const char *name)
+/** A link in the directory of a class to a device's directory. */
+static void link_class(struct tree *t, const char *class, const char *name, const char *path)
 {
-	const int dir = tree_dir(&t->files, "sys/class/%s", class);
-	char target[128];
+	const int dir = tree_dir(&t->files, "%s", class);
 
-	snprintf(target, sizeof(target), "../../devices/virtual/%s/%s", class, name);
-	tree_link(&t->files, dir, name, target);
+	link_up(t, dir, class, name, path);
 	close(dir);
+}
+
+/** Of a class: the link to it, and the variables of its events. path: of dir. */
+static void make_class_files(struct tree *t, int dir, const char *path, const char *class,
+			     const char *event)
+{
+	link_up(t, dir, path, "subsystem", class);
+	tree_put(&t->files, dir, "uevent", event);
 }
 
 static void make_uverbs(struct tree *t, const struct netdev *d, unsigned number)
 {
-	char name[24];
+	char name[24], path[64], event[48];
 	int dir;
 
 	snprintf(name, sizeof(name), "uverbs%u", number);
-	dir = tree_dir(&t->files, DEVICES "_verbs/%s", name);
+	snprintf(event, sizeof(event), "DEVNAME=infiniband/%s", name);
+	snprintf(path, sizeof(path), DEVICES "_verbs/%s", name);
+	dir = tree_dir(&t->files, "%s", path);
 	tree_put(&t->files, dir, "ibdev", d->name);
 	tree_put_common(&t->files, dir, "abi_version", "1");
+	make_class_files(t, dir, path, CLASS_VERBS, event);
 	close(dir);
-	link_class(t, "infiniband_verbs", name);
+	link_class(t, CLASS_VERBS, name, path);
 	dir = tree_dir(&t->files, DEV);
 	tree_link(&t->files, dir, name, "/dev/null");
 	/* Some look for the node by the device's name, as ibv_get_device_name() has it. */
@@ -435,26 +336,29 @@ static void make_uverbs(struct tree *t, const struct netdev *d, unsigned number)
 static void make_device(struct tree *t, const struct netdev *d, unsigned number)
 {
 	static const struct fixed fixed[] = {
-		{"node_type", "1: CA"},
-		{"fw_ver", ROCEMU_VERSION},
-		{"hw_rev", "0x0"},
-		{"hca_type", "rocemu"},
+		{"node_type", "1: CA"}, {"fw_ver", ROCEMU_VERSION}, {"hw_rev", "0"},
+		{"hca_type", "rocemu"}, {"board_id", BOARD_ID},
 	};
-	const int dir = tree_dir(&t->files, DEVICES "/%s", d->name);
-	const int port = tree_dir_in(&t->files, dir, "ports/1");
-	char guid[20];
+	char path[PATH_MAX], guid[20], event[NETDEV_NAME_MAX + 8];
+	int dir, port;
 
+	device_path(t, d, path);
+	dir = tree_dir(&t->files, "%s", path);
+	port = tree_dir_in(&t->files, dir, "ports/1");
 	make_port(t, d, port);
-	make_counters(t, port);
+	tree_make_counters(t, port);
 	close(port);
 	put_fixed(t, dir, fixed, ARRAY_LEN(fixed));
 	guid_text(d->guid, guid);
 	tree_put(&t->files, dir, "node_guid", guid);
 	tree_put(&t->files, dir, "sys_image_guid", guid);
 	tree_put(&t->files, dir, "node_desc", d->name);
+	tree_put(&t->files, dir, "parent", d->ifname);
+	snprintf(event, sizeof(event), "NAME=%s", d->name);
+	make_class_files(t, dir, path, CLASS_IB, event);
 	make_parent(t, d, dir, number);
 	close(dir);
-	link_class(t, "infiniband", d->name);
+	link_class(t, CLASS_IB, d->name, path);
 	make_uverbs(t, d, number);
 }
 
@@ -523,9 +427,7 @@ int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 	err = tree_files_make(&t->files, n);
 	if (err)
 		return err;
-	make_shared_dir(t);
-	if (!t->files.err)
-		make_shared_files(t);
+	tree_make_shared(t);
 	if (t->files.err)
 		tree_remove(t);
 	return t->files.err;
@@ -543,7 +445,7 @@ static void refresh(struct tree *t, struct netdev *d)
 		return;
 	if (!netdev_merge(d, &now, change) && d->active == active && d->speed_mbps == speed)
 		return;
-	port = tree_dir(&t->files, DEVICES "/%s/ports/1", d->name);
+	port = tree_dir(&t->files, CLASS_IB "/%s/ports/1", d->name);
 	put_port(t, d, port);
 	close(port);
 	t->files.err = 0; /* another time it may work */

@@ -2,14 +2,17 @@
 /*
  * Makes the private tree: the entries of emulated devices in /sys/class/infiniband,
  * /sys/class/infiniband_verbs and /dev/infiniband, under a separate root that librocemu-paths.so
- * (src/interpose) maps these paths to. Laid out as the kernel does for a virtual device:
+ * (src/interpose) maps these paths to. Laid out as the kernel does (docs/sysfs.md):
  *
- *	/sys/class/infiniband/DEV            link to ../../devices/virtual/infiniband/DEV
- *	/sys/class/infiniband_verbs/uverbsN  link to ../../devices/virtual/infiniband_verbs/uverbsN
+ *	/sys/class/infiniband/DEV            link to the device's directory, infiniband/DEV in
+ *	                                     /sys/devices/virtual, or in what
+ *	                                     /sys/class/net/IF/device leads to
+ *	/sys/class/infiniband_verbs/uverbsN  link to /sys/devices/virtual/infiniband_verbs/uverbsN
  *	.../infiniband/DEV/device            link to what /sys/class/net/IF/device leads to, or else
- * a directory /sys/class/net/IF/device/infiniband/DEV, infiniband_verbs/uverbsN    links; the same
- * where /sys/class/net/IF/device leads to /dev/infiniband/DEV, uverbsN, rdma_cm    links to
- * /dev/null
+ *	                                     a directory
+ *	/sys/class/net/IF/device/infiniband/DEV, infiniband_verbs/uverbsN    links; the same where
+ *	                                     /sys/class/net/IF/device leads to
+ *	/dev/infiniband/DEV, uverbsN, rdma_cm    links to /dev/null
  *
  *	/shared/counters/DEV, objects/DEV    what the processes of DEV count and have
  *	                                     (engine/portcount.h)
@@ -25,11 +28,12 @@
 #include "netdev/netdev.h"
 #include "tree-files.h"
 
+#define TREE_CLASS_IB "sys/class/infiniband"
+
 struct tree {
 	struct tree_files files;
 	struct netdev *devs; /* owned by the caller, kept up to date by tree_refresh() */
 	unsigned ndevs;
-	/* tree.c's */
 	char shared[64]; /* the directory /shared, when it is not in root; "": it is */
 	/* By device, owned: its counters, and what their files contain. */
 	struct tree_counts {
@@ -49,6 +53,10 @@ int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
 
 /** Put the devices into it. @return 0, or -errno: there are none in it. */
 int tree_fill(struct tree *t);
+
+/** tree-counts.c: what processes share; a port's files of counters. */
+void tree_make_shared(struct tree *t);
+void tree_make_counters(struct tree *t, int port);
 
 /** What has changed of an interface, 0: of any, goes into the tree. */
 void tree_refresh(struct tree *t, unsigned ifindex);

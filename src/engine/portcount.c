@@ -77,6 +77,7 @@ static const struct countfile_counter table[] = {
 	HW("rp_cnp_handled", EP(cnps_rcvd)),
 	HW("rp_cnp_ignored"),
 	HW("rx_atomic_requests", EP(atomics_rcvd)),
+	HW("rx_dct_connect"),
 	HW("rx_guard_dropped", DROP(SWEEP)),
 	HW("rx_guard_sweeps", EP(psn_sweeps)),
 	HW("rx_icrc_encapsulated", DROP(ICRC)),

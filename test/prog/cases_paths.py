@@ -283,7 +283,7 @@ def parent(config, _lab):
         raise Skip(p.stderr.strip())
     want = ['/sys/devices/pci0000:00/0000:00:05.0', '1', 'lo', 'dev0', 'mlx9_0', '/sys/class/net/lo/device/infiniband:',
             'dev0', 'mlx9_0', '', '/sys/class/net/lo/device/infiniband_verbs:', 'uverbs0', 'dev0', 'real', 'Ethernet',
-            '/sys/devices/virtual/infiniband/dev0']
+            '/sys/devices/pci0000:00/0000:00:05.0/infiniband/dev0']
     expect(p.stdout.splitlines() == want and not p.stderr, f'{p.stdout}\n{p.stderr}')
 
 
