@@ -14,6 +14,8 @@
 
 #include "base/syssocket.h"
 #include "base/util.h"
+#include "base/why.h"
+#include "netdev/addr.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/device.h"
 #include "rdmacm/globals.h"
@@ -255,6 +257,23 @@ bool rcm_device_is_ours(const struct sockaddr *sa)
 	return ours;
 }
 
+/* Loopback addresses need no device of their own. */
+static int refuse(const struct sockaddr *sa, const struct rocemu_gid *gid)
+{
+	char text[ADDR_TEXT_LEN];
+
+	if (!rcm_device_is_ours(sa))
+		return -EADDRNOTAVAIL;
+	if (!rcm_addr_loopback(sa))
+		why_say(0,
+			"rdma_cm: no device has the address %s of this host: devices have the "
+			"first "
+			"%d addresses of an interface, and none of a bridge's ports: select it by "
+			"--device %s",
+			addr_gid_text(gid, text), ROCEMU_MAX_GID, text);
+	return -ENODEV;
+}
+
 int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
 {
 	const uint32_t scope_id = rcm_addr_scope(sa); /* 0: any */
@@ -270,9 +289,7 @@ int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
 			err = find_listed(&gid, scope_id, out);
 	}
 	mutex_unlock(&devices->lock);
-	if (err == -ENOENT)
-		err = rcm_device_is_ours(sa) ? -ENODEV : -EADDRNOTAVAIL;
-	return err;
+	return err == -ENOENT ? refuse(sa, &gid) : err;
 }
 
 static bool is_loopback(const struct rcm_local *l, int family)

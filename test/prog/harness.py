@@ -230,7 +230,7 @@ class Side:
     """One of the two hosts of a topology: where a process runs and which device it sees."""
 
     def __init__(self, device, address, netns=None, name='dev0', tcp=None):
-        self.device = device          # SPEC for `rocemu run --device`
+        self.device = device          # SPEC for `rocemu run --device`; None: without that option
         self.name = name              # of the device in that SPEC
         self.address = address        # of the GID to use
         self.tcp = tcp or address     # where the side's TCP server is reached
@@ -239,7 +239,8 @@ class Side:
 
 
 def rocemu_argv(config, side, argv, options=()):
-    return [config.rocemu, 'run', '--device', side.device, *options, '--', *argv]
+    device = ['--device', side.device] if side.device else []
+    return [config.rocemu, 'run', *device, *options, '--', *argv]
 
 
 def start(config, side, argv, name, env=None, options=(), user=None):
