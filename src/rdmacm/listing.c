@@ -266,11 +266,10 @@ static int refuse(const struct sockaddr *sa, const struct rocemu_gid *gid)
 		return -EADDRNOTAVAIL;
 	if (!rcm_addr_loopback(sa))
 		why_say(0,
-			"rdma_cm: no device has the address %s of this host: devices have the "
-			"first "
-			"%d addresses of an interface, and none of a bridge's ports: select it by "
-			"--device %s",
-			addr_gid_text(gid, text), ROCEMU_MAX_GID, text);
+			"rdma_cm: no device has the address %s of this host: a device has as many "
+			"of its interface's addresses as its GID table has room for, and a "
+			"bridge's port is no device: select it by --device %s",
+			addr_gid_text(gid, text), text);
 	return -ENODEV;
 }
 
