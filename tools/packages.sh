@@ -25,9 +25,10 @@ PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL musl-tools libcap2-bin"
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL clang-format-14 python3-yaml"
 # Shells whose completion test/cli tries.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL zsh fish bash-completion"
-# What reads /sys/class/infiniband (2 MB). The test of prometheus-node-exporter runs where that is installed: it
-# starts a daemon.
+# What reads /sys/class/infiniband (16 MB). prometheus-node-exporter starts a daemon where systemd runs: there it is
+# for who wants it.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL infiniband-diags"
+[ -d /run/systemd/system ] || PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL prometheus-node-exporter"
 command -v lstopo-no-graphics >/dev/null || PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL hwloc-nox"
 # For the recipes of Kubernetes and networks (test/recipes).
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL nftables bubblewrap dropbear-bin python3-kubernetes"
