@@ -76,35 +76,43 @@ static bool objects_fit(const struct rocemu_qp_init *i)
 
 static int qp_check_init(const struct rocemu_ep *ep, const struct rocemu_qp_init *init)
 {
-	const struct ibv_qp_cap *c = &init->cap;
-
 	if (!type_known(init->type))
 		return -EOPNOTSUPP;
 	if (!ep->qps)
 		return -ENXIO;
-	if (!objects_fit(init) || (init->srq && init->srq->xrcd))
+	return objects_fit(init) && !(init->srq && init->srq->xrcd) ? 0 : -EINVAL;
+}
+
+/**
+ * What is granted. Capacities of a queue that the QP does not have are ignored (IBTA 10.8.3.2,
+ * ibv_create_qp(3)). -EINVAL: beyond a limit, *cap has not changed.
+ */
+static int qp_grant(const struct rocemu_qp_init *init, struct ibv_qp_cap *cap)
+{
+	struct ibv_qp_cap c = *cap;
+
+	if (init->srq || !init->recv_cq)
+		c.max_recv_wr = c.max_recv_sge = 0;
+	else
+		c.max_recv_sge = MAX(c.max_recv_sge, 1u);
+	if (init->type == IBV_QPT_XRC_RECV) {
+		c = (struct ibv_qp_cap){0};
+	} else {
+		c.max_send_sge = MAX(c.max_send_sge, 1u);
+		/* A piece's place holds as many bytes: every provider has that room, and programs
+		 * rely on it unasked. */
+		c.max_inline_data = MAX(c.max_inline_data, (uint32_t)sizeof(struct ibv_sge));
+	}
+	if (c.max_send_wr > ROCEMU_MAX_WR || c.max_recv_wr > ROCEMU_MAX_WR ||
+	    c.max_send_sge > ROCEMU_MAX_SGE || c.max_recv_sge > ROCEMU_MAX_SGE ||
+	    c.max_inline_data > ROCEMU_MAX_INLINE)
 		return -EINVAL;
-	if (c->max_send_wr > ROCEMU_MAX_WR || c->max_recv_wr > ROCEMU_MAX_WR ||
-	    c->max_send_sge > ROCEMU_MAX_SGE || c->max_recv_sge > ROCEMU_MAX_SGE ||
-	    c->max_inline_data > ROCEMU_MAX_INLINE)
-		return -EINVAL;
+	*cap = c;
 	return 0;
 }
 
-static int qp_alloc_queues(struct rocemu_qp *qp, struct ibv_qp_cap *cap)
+static int qp_alloc_queues(struct rocemu_qp *qp, const struct ibv_qp_cap *cap)
 {
-	if (qp->type == IBV_QPT_XRC_RECV)
-		*cap = (struct ibv_qp_cap){0};
-	else {
-		cap->max_send_sge = MAX(cap->max_send_sge, 1u);
-		/* A piece's place holds as many bytes: every provider has that room, and programs
-		 * rely on it unasked. */
-		cap->max_inline_data = MAX(cap->max_inline_data, (uint32_t)sizeof(struct ibv_sge));
-	}
-	if (qp->srq || !qp->recv_cq)
-		cap->max_recv_wr = cap->max_recv_sge = 0;
-	else
-		cap->max_recv_sge = MAX(cap->max_recv_sge, 1u);
 	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data))
 		return -ENOMEM;
 	if (rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge) || resp_init(qp))
@@ -145,6 +153,8 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	struct rocemu_qp *qp;
 	int index;
 
+	if (!r)
+		r = qp_grant(init, &init->cap);
 	if (r)
 		return r;
 	qp = calloc(1, sizeof(*qp));

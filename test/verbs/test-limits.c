@@ -96,6 +96,70 @@ TEST(max_qp_wr_and_sge, each__made_and_one_more_einval)
 	dev_close(&d);
 }
 
+/* A capacity of a queue that the QP does not have: IBTA 10.8.3.2, ibv_create_qp(3). */
+static void expect_ignored(struct dev *d, struct ibv_qp_init_attr_ex a)
+{
+	struct ibv_qp_init_attr old = {.send_cq = a.send_cq,
+				       .recv_cq = a.recv_cq,
+				       .srq = a.srq,
+				       .cap = a.cap,
+				       .qp_type = a.qp_type};
+	struct ibv_qp *qp = ibv_create_qp_ex(d->ctx, &a);
+
+	assert_non_null(qp);
+	assert_int_equal(a.cap.max_recv_wr, 0);
+	assert_int_equal(a.cap.max_recv_sge, 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	if (!a.pd)
+		return;
+	qp = ibv_create_qp(a.pd, &old);
+	assert_non_null(qp);
+	assert_int_equal(old.cap.max_recv_wr, 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+TEST(max_recv_wr_and_sge, no_receive_queue__any_value_ignored)
+{
+	uint32_t values[] = {1, 0, 0, UINT32_MAX};
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_xrcd_init_attr xrcd_attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct dev d;
+
+	dev_open(&d);
+	values[1] = (uint32_t)device_attr(&d).max_sge + 1;
+	values[2] = (uint32_t)device_attr(&d).max_qp_wr + 1;
+	srq = ibv_create_srq(d.pd, &srq_attr);
+	assert_non_null(srq);
+	xrcd = ibv_open_xrcd(d.ctx, &xrcd_attr);
+	assert_non_null(xrcd);
+	for (unsigned i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		const uint32_t v = values[i];
+		struct ibv_qp_init_attr_ex a = {.send_cq = d.cq,
+						.recv_cq = d.cq,
+						.srq = srq,
+						.cap = {1, v, 1, v, 0},
+						.comp_mask = IBV_QP_INIT_ATTR_PD,
+						.pd = d.pd};
+
+		for (a.qp_type = IBV_QPT_RC; a.qp_type <= IBV_QPT_UD; a.qp_type++)
+			expect_ignored(&d, a);
+		a.srq = NULL;
+		a.qp_type = IBV_QPT_XRC_SEND;
+		expect_ignored(&d, a);
+		a = (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_XRC_RECV,
+						 .cap = {v, v, v, v, v},
+						 .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+						 .xrcd = xrcd};
+		expect_ignored(&d, a);
+	}
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	dev_close(&d);
+}
+
 TEST(max_srq_wr_and_sge, each__made_and_one_more_einval)
 {
 	struct ibv_srq_init_attr attr = {0};
