@@ -224,9 +224,11 @@ ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t
 ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx,
 					unsigned n);
 
-/** True when rocemu_ep_output() has to be called: it would fill a descriptor or complete a request.
+/**
+ * True when rocemu_ep_output() has to be called: it would fill a descriptor or complete a request.
+ * This and rocemu_ep_output_kind() take constant time, whatever the number of QPs.
  */
-ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
+ROCEMU_PUBLIC bool rocemu_ep_has_output(struct rocemu_ep *ep);
 
 /** What there is to send. */
 enum rocemu_output {
@@ -235,7 +237,7 @@ enum rocemu_output {
 	ROCEMU_OUTPUT_NOW,  /* something that must not be delayed, or a request to complete */
 };
 
-ROCEMU_PUBLIC enum rocemu_output rocemu_ep_output_kind(const struct rocemu_ep *ep);
+ROCEMU_PUBLIC enum rocemu_output rocemu_ep_output_kind(struct rocemu_ep *ep);
 
 /**
  * Set how much UC and UD may send from now on, in bytes: each packet is charged its payload and its

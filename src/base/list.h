@@ -51,6 +51,16 @@ static inline void list_remove(struct list *n)
 	list_init(n);
 }
 
+/** Put all nodes of from before those of l; from is empty then. */
+static inline void list_splice(struct list *l, struct list *from)
+{
+	from->prev->next = l->next;
+	l->next->prev = from->prev;
+	l->next = from->next;
+	from->next->prev = l;
+	list_init(from);
+}
+
 /** First node or NULL. */
 static inline struct list *list_first(const struct list *l)
 {

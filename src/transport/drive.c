@@ -255,10 +255,41 @@ static inline bool req_is_due(const struct rocemu_qp *qp)
 {
 	enum req_hold hold = req_is_empty(qp) ? REQ_HOLD_IDLE : req_hold(qp);
 
-	if (hold == REQ_GO || hold == REQ_HOLD_ROOM)
+	if (hold == REQ_GO || hold == REQ_HOLD_ROOM || unlikely(req_may_fill(qp, hold)))
 		return true;
 	return qp->req.peer && list_linked(&qp->req.peer_link) &&
 	       hold != (qp->req.kept ? REQ_HOLD_BUDGET : REQ_HOLD_WINDOW);
+}
+
+/** What it has to send, or just what is enough. */
+static inline enum rocemu_output qp_output_kind(const struct rocemu_qp *qp,
+						enum rocemu_output enough)
+{
+	if (req_is_due(qp))
+		return ROCEMU_OUTPUT_NOW;
+	if (!resp_owes(&qp->resp))
+		return ROCEMU_OUTPUT_NONE;
+	return enough == ROCEMU_OUTPUT_ACKS || resp_output_is_acks(qp) ? ROCEMU_OUTPUT_ACKS
+								       : ROCEMU_OUTPUT_NOW;
+}
+
+/**
+ * A QP of tx_ready that has no request to send now. What it waits for is noted, so that it is woken
+ * when that changes. @return the next one of tx_ready.
+ */
+static struct list *set_aside(struct rocemu_qp *qp, enum rocemu_output kind)
+{
+	struct list *next;
+	bool more;
+
+	req_output(qp, qp->ep->now, NULL, 0, &more);
+	next = qp->tx_link.next; /* another one may have been woken */
+	list_remove(&qp->tx_link);
+	if (kind == ROCEMU_OUTPUT_ACKS) {
+		qp->only_acks = true;
+		list_append(&qp->ep->tx_acks, &qp->tx_link);
+	}
+	return next;
 }
 
 /** n is not 0. */
@@ -365,6 +396,8 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		req_tx_done(ep, now);
 	if (unlikely(read_budget_left(ep)))
 		read_budget_wake(ep);
+	if (unlikely(!list_empty(&ep->tx_acks)))
+		list_splice(&ep->tx_ready, &ep->tx_acks);
 	done = output_one(ep, now, tx, n);
 	if (done)
 		return done;
@@ -383,7 +416,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 			count_made(qp, tx + done, made);
 		list_remove(node);
 		if (more || resp_owes(&qp->resp)) {
-			list_append(&ep->tx_ready, node);
+			qp_wake(qp);
 			if (!made)
 				break; /* reports output, but gives none: must not spin */
 		}
@@ -396,35 +429,74 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 	return done;
 }
 
-HOT bool rocemu_ep_has_output(const struct rocemu_ep *ep)
+enum { LOOKS_AGAIN = 2 };
+
+/**
+ * What the QPs have to send: n and those behind it in tx_ready. They leave it, unless what they
+ * have is enough: so each is looked at once, however many there are.
+ */
+static APART enum rocemu_output look_behind(struct rocemu_ep *ep, struct list *n,
+					    enum rocemu_output found, enum rocemu_output enough)
 {
-	if (!list_empty(&ep->tx_pending) || read_budget_left(ep))
-		return true;
-	list_for_each (n, &ep->tx_ready)
-		if (resp_owes(&list_entry(n, struct rocemu_qp, tx_link)->resp) ||
-		    req_is_due(list_entry(n, struct rocemu_qp, tx_link)))
-			return true;
-	return false;
+	while (n != &ep->tx_ready) {
+		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
+		const enum rocemu_output kind = qp_output_kind(qp, enough);
+
+		if (kind >= enough)
+			return kind;
+		found = MAX(found, kind);
+		n = set_aside(qp, kind);
+		/* A request that is to be failed was found. */
+		if (!list_empty(&ep->tx_pending))
+			return ROCEMU_OUTPUT_NOW;
+	}
+	return found;
 }
 
-HOT enum rocemu_output rocemu_ep_output_kind(const struct rocemu_ep *ep)
+/**
+ * What the QPs have to send, or just what is enough. The first few stay in tx_ready: a program that
+ * uses few QPs takes longer to move them than to look at them again.
+ */
+static inline enum rocemu_output look_for_output(struct rocemu_ep *ep, enum rocemu_output enough)
 {
-	enum rocemu_output kind = ROCEMU_OUTPUT_NONE;
+	enum rocemu_output found = list_empty(&ep->tx_acks) ? ROCEMU_OUTPUT_NONE
+							    : ROCEMU_OUTPUT_ACKS;
+	unsigned looks = 0;
 
-	if (!list_empty(&ep->tx_pending) || read_budget_left(ep))
-		return ROCEMU_OUTPUT_NOW;
 	list_for_each (n, &ep->tx_ready) {
-		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
+		enum rocemu_output kind;
 
-		if (req_is_due(qp))
-			return ROCEMU_OUTPUT_NOW;
-		if (!resp_owes(&qp->resp))
-			continue;
-		if (!resp_output_is_acks(qp))
-			return ROCEMU_OUTPUT_NOW;
-		kind = ROCEMU_OUTPUT_ACKS;
+		if (unlikely(looks++ == LOOKS_AGAIN))
+			return look_behind(ep, n, found, enough);
+		kind = qp_output_kind(list_entry(n, struct rocemu_qp, tx_link), enough);
+		if (kind >= enough)
+			return kind;
+		found = MAX(found, kind);
 	}
-	return kind;
+	return found;
+}
+
+/** What need not be looked for: a request to be completed, READs that may go on. */
+static inline bool has_output(const struct rocemu_ep *ep)
+{
+	return !list_empty(&ep->tx_pending) || read_budget_left(ep);
+}
+
+static HOT __attribute__((noinline)) bool look_for_any(struct rocemu_ep *ep)
+{
+	return look_for_output(ep, ROCEMU_OUTPUT_ACKS) != ROCEMU_OUTPUT_NONE;
+}
+
+HOT bool rocemu_ep_has_output(struct rocemu_ep *ep)
+{
+	if (has_output(ep))
+		return true;
+	return list_empty(&ep->tx_ready) ? !list_empty(&ep->tx_acks) : look_for_any(ep);
+}
+
+HOT enum rocemu_output rocemu_ep_output_kind(struct rocemu_ep *ep)
+{
+	return has_output(ep) ? ROCEMU_OUTPUT_NOW : look_for_output(ep, ROCEMU_OUTPUT_NOW);
 }
 
 rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep)

@@ -45,6 +45,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	ep->mrs = &ep->home->own_mrs;
 	timer_heap_init(&ep->timers);
 	list_init(&ep->tx_ready);
+	list_init(&ep->tx_acks);
 	list_init(&ep->tx_pending);
 	list_init(&ep->events);
 	list_init(&ep->room_waiting);

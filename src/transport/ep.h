@@ -57,7 +57,8 @@ struct rocemu_ep {
 	struct rocemu_ep *home; /* the endpoint whose protection domains and keys these are; perhaps
 				   this one */
 	struct timer_heap timers;
-	struct list tx_ready;	    /* of rocemu_qp.tx_link, round robin */
+	struct list tx_ready;	    /* of rocemu_qp.tx_link, round robin: they may have output */
+	struct list tx_acks;	    /* of rocemu_qp.tx_link: had nothing but ACKs to send */
 	struct list tx_pending;	    /* of qp_req.tx_pending_link: see req_tx_done() */
 	struct list events;	    /* of event_src.link */
 	struct list room_waiting;   /* of qp_req.peer_link: UC and UD requests that wait for

@@ -273,8 +273,14 @@ enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp)
 
 void qp_wake(struct rocemu_qp *qp)
 {
-	if (!list_linked(&qp->tx_link))
-		list_append(&qp->ep->tx_ready, &qp->tx_link);
+	if (likely(!qp->only_acks)) {
+		if (list_linked(&qp->tx_link))
+			return;
+	} else {
+		list_remove(&qp->tx_link);
+		qp->only_acks = false;
+	}
+	list_append(&qp->ep->tx_ready, &qp->tx_link);
 }
 
 void qp_event(struct rocemu_qp *qp, enum ibv_event_type type)

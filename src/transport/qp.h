@@ -42,7 +42,9 @@ struct rocemu_qp {
 	struct rocemu_path path; /* RC, UC: resolved from attr.ah_attr, with sport */
 	struct sq sq;
 	struct rq rq;	     /* empty with an SRQ */
-	struct list tx_link; /* in ep->tx_ready while it may have something to send */
+	struct list tx_link; /* in ep->tx_ready while it may have something to send, or ep->tx_acks
+			      */
+	bool only_acks;	     /* it was found to have nothing but ACKs to send: see qp_wake() */
 	struct timer timer;  /* the requester's */
 	struct event_src ev;
 	struct list groups;  /* of mcast_member.in_qp: multicast groups it is attached to */
@@ -82,7 +84,7 @@ static inline struct rocemu_qp *qp_find(const struct rocemu_ep *ep, uint32_t qpn
 			s_->op_naks_##way++, e_->err_naks_##way++;          \
 	} while (0)
 
-/** It may have something to send: puts it on the endpoint's list. */
+/** It may have something to send, or something else: puts it on the endpoint's list. */
 void qp_wake(struct rocemu_qp *qp);
 
 /** Raise an asynchronous event of this QP. */
@@ -156,6 +158,16 @@ static inline bool qp_is_guarded(const struct rocemu_qp *qp, rocemu_ns_t now)
 static inline bool req_is_empty(const struct rocemu_qp *qp)
 {
 	return qp->req.cur == qp->sq.head && !recover_due(&qp->req.again) && !qp->req.fault;
+}
+
+/**
+ * Where nothing new may go, some of what is in flight may go again: see recover_fill(). hold:
+ * req_hold().
+ */
+static inline bool req_may_fill(const struct rocemu_qp *qp, enum req_hold hold)
+{
+	return recover_can_fill(&qp->req.again) &&
+	       (hold == REQ_HOLD_WINDOW || hold == REQ_HOLD_IDLE || hold == REQ_HOLD_READ);
 }
 
 /** A completion of this QP with the fields that all have in common. */

@@ -362,15 +362,21 @@ static void req_charge_room(struct rocemu_ep *ep, const struct rocemu_tx *tx, un
 		ep->send_credits -= MIN(ep->send_credits, (uint64_t)peer_cost(tx[i].payload_len));
 }
 
+/** If there is room, the first of the QPs that wait for it may send. */
+static void room_wake(struct rocemu_ep *ep)
+{
+	struct list *n = ep->send_credits ? list_first(&ep->room_waiting) : NULL;
+
+	if (likely(!n))
+		return;
+	list_remove(n);
+	qp_wake(list_entry(n, struct rocemu_qp, req.peer_link));
+}
+
 void rocemu_ep_set_send_credits(struct rocemu_ep *ep, uint64_t bytes)
 {
-	struct list *n;
-
 	ep->send_credits = bytes;
-	while (bytes && (n = list_first(&ep->room_waiting))) {
-		list_remove(n);
-		qp_wake(list_entry(n, struct rocemu_qp, req.peer_link));
-	}
+	room_wake(ep);
 }
 
 bool rocemu_ep_wants_send_credits(const struct rocemu_ep *ep)
@@ -383,8 +389,7 @@ static enum req_hold req_ready(struct rocemu_qp *qp)
 {
 	enum req_hold hold = req_hold(qp);
 
-	if (hold == REQ_GO || !recover_can_fill(&qp->req.again) ||
-	    (hold != REQ_HOLD_WINDOW && hold != REQ_HOLD_IDLE && hold != REQ_HOLD_READ))
+	if (hold == REQ_GO || likely(!req_may_fill(qp, hold)))
 		return hold;
 	recover_fill(qp);
 	return req_hold(qp);
@@ -466,8 +471,10 @@ HOT unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx 
 	if (qp_is_reliable(qp)) {
 		if (made)
 			req_sent(qp, now);
-	} else if (qp->sq.tail != qp->req.cur) {
-		req_hand(qp);
+	} else {
+		if (qp->sq.tail != qp->req.cur)
+			req_hand(qp);
+		room_wake(qp->ep);
 	}
 	*more = hold == REQ_GO;
 	return made;
