@@ -2,13 +2,16 @@
 /*
  * Intrusive hash table that grows with its entries. One that is all zeros is empty. Several entries
  * may have one key, so a look-up compares what the key was made of. Adding never fails: without
- * memory for more buckets, chains become longer.
+ * memory for more buckets, chains become longer. A header only, since the transport, which is a
+ * library of its own, uses no other part of base.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/util.h"
 
@@ -23,26 +26,129 @@ struct hash {
 	size_t buckets, n; /* buckets: a power of two, or 0 */
 };
 
+enum { HASH_FIRST_SIZE = 16, HASH_CHAIN = 2 /* entries of a bucket, on average */ };
+
 /** A key made of bytes. */
-uint64_t hash_bytes(const void *data, size_t len);
+static inline uint64_t hash_bytes(const void *data, size_t len)
+{
+	const uint8_t *p = data;
+	uint64_t x = UINT64_C(0xcbf29ce484222325);
 
-/** n is in no table. */
-void hash_add(struct hash *h, struct hash_node *n, uint64_t key);
+	/* FNV-1a */
+	for (size_t i = 0; i < len; i++)
+		x = (x ^ p[i]) * UINT64_C(0x100000001b3);
+	return x;
+}
 
-/** n is in h. With the last entry goes the table's own memory. */
-void hash_remove(struct hash *h, struct hash_node *n);
+static inline size_t hash_place(const struct hash *h, uint64_t key)
+{
+	return (key * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (h->buckets - 1);
+}
 
-/** The first entry with that key, and the next one; NULL: there is none. */
-struct hash_node *hash_find(const struct hash *h, uint64_t key);
-struct hash_node *hash_next(const struct hash_node *n);
+static inline struct hash_node **hash_bucket(const struct hash *h, uint64_t key)
+{
+	return h->buckets ? &h->bucket[hash_place(h, key)]
+			  : (struct hash_node **)(uintptr_t)&h->one;
+}
+
+static inline void hash_put(struct hash *h, struct hash_node *n)
+{
+	struct hash_node **b = hash_bucket(h, n->key);
+
+	n->next = *b;
+	*b = n;
+}
+
+/** Not inlined: in the transport, functions of such names alone allocate. */
+static __attribute__((noinline, unused)) void hash_resize(struct hash *h, size_t buckets)
+{
+	const struct hash old = *h;
+	struct hash_node **bucket = calloc(buckets, sizeof(struct hash_node *));
+
+	if (!bucket)
+		return;
+	h->bucket = bucket;
+	h->buckets = buckets;
+	h->one = NULL;
+	for (size_t i = 0; i < MAX(old.buckets, (size_t)1); i++) {
+		struct hash_node *next, *e = old.buckets ? old.bucket[i] : old.one;
+
+		for (; e; e = next) {
+			next = e->next;
+			hash_put(h, e);
+		}
+	}
+	free(old.bucket);
+}
 
 /** Empty it, and free its own memory. */
-void hash_fini(struct hash *h);
+static inline void hash_fini(struct hash *h)
+{
+	free(h->bucket);
+	*h = (struct hash){0};
+}
+
+/** n is in no table. */
+static inline void hash_add(struct hash *h, struct hash_node *n, uint64_t key)
+{
+	if (unlikely(h->n >= HASH_CHAIN * MAX(h->buckets, (size_t)1)))
+		hash_resize(h, h->buckets ? 2 * h->buckets : HASH_FIRST_SIZE);
+	n->key = key;
+	hash_put(h, n);
+	h->n++;
+}
+
+/** n is in h. With the last entry goes the table's own memory. */
+static inline void hash_remove(struct hash *h, struct hash_node *n)
+{
+	struct hash_node **p = hash_bucket(h, n->key);
+
+	while (*p != n)
+		p = &(*p)->next;
+	*p = n->next;
+	if (--h->n == 0)
+		hash_fini(h);
+}
+
+static inline struct hash_node *hash_with_key(struct hash_node *n, uint64_t key)
+{
+	while (n && n->key != key)
+		n = n->next;
+	return n;
+}
+
+/** The first entry with that key, and the next one; NULL: there is none. */
+static inline struct hash_node *hash_find(const struct hash *h, uint64_t key)
+{
+	return hash_with_key(*hash_bucket(h, key), key);
+}
+
+static inline struct hash_node *hash_next(const struct hash_node *n)
+{
+	return hash_with_key(n->next, n->key);
+}
+
+/** The entry after n, in no order; after NULL: the first one. NULL: there is none. */
+static inline struct hash_node *hash_after(const struct hash *h, const struct hash_node *n)
+{
+	struct hash_node *next = n ? n->next : h->one;
+	size_t i = n && h->buckets ? hash_place(h, n->key) + 1 : 0;
+
+	for (; !next && i < h->buckets; i++)
+		next = h->bucket[i];
+	return next;
+}
 
 #define hash_entry_(n, type, member) ((n) ? container_of(n, type, member) : (type *)NULL)
 /** Each entry with that key. A body that removes it has to leave the loop. */
 #define hash_for_each(e, type, member, h, key)                          \
 	for (type *e = hash_entry_(hash_find(h, key), type, member); e; \
 	     e = hash_entry_(hash_next(&e->member), type, member))
+
+/** Each entry; the loop's body may remove it. */
+#define hash_for_all(e, type, member, h)                                                   \
+	for (type *e = hash_entry_(hash_after(h, NULL), type, member), *e##_next;          \
+	     e && (e##_next = hash_entry_(hash_after(h, &e->member), type, member), true); \
+	     e = e##_next)
 
 #endif

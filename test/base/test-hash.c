@@ -100,3 +100,23 @@ TEST(hash, bytes__differ_by_each_bit)
 	}
 	assert_true(hash_bytes(a, 15) != first);
 }
+
+TEST(hash, all_of_them_while_each_is_removed__each_once)
+{
+	static struct entry all[ENTRIES];
+	struct hash h = {0};
+	unsigned seen;
+
+	for (unsigned n = 0; n <= ENTRIES; n = n ? 7 * n : 1) {
+		for (unsigned i = 0; i < n; i++)
+			hash_add(&h, &all[i].node, i / 3);
+		seen = 0;
+		hash_for_all (e, struct entry, node, &h) {
+			hash_remove(&h, &e->node);
+			seen++;
+		}
+		assert_int_equal(seen, n);
+		assert_int_equal(h.n, 0);
+	}
+	hash_fini(&h);
+}
