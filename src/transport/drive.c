@@ -459,8 +459,8 @@ static APART enum rocemu_output look_behind(struct rocemu_ep *ep, struct list *n
  */
 static inline enum rocemu_output look_for_output(struct rocemu_ep *ep, enum rocemu_output enough)
 {
-	enum rocemu_output found = list_empty(&ep->tx_acks) ? ROCEMU_OUTPUT_NONE
-							    : ROCEMU_OUTPUT_ACKS;
+	enum rocemu_output found =
+		list_empty(&ep->tx_acks) ? ROCEMU_OUTPUT_NONE : ROCEMU_OUTPUT_ACKS;
 	unsigned looks = 0;
 
 	list_for_each (n, &ep->tx_ready) {

@@ -51,8 +51,6 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->room_waiting);
 	list_init(&ep->read_waiting);
 	ep->send_credits = UINT64_MAX;
-	list_init(&ep->peers);
-	list_init(&ep->mcast_groups);
 	list_init(&ep->pds);
 	list_init(&ep->cqs);
 	list_init(&ep->srqs);
@@ -87,6 +85,9 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 		free(list_entry(p, struct rocemu_pd, link));
 	timer_heap_fini(&ep->timers);
 	keep_fini(&ep->keep);
+	hash_fini(&ep->peers);
+	hash_fini(&ep->mcast_groups);
+	hash_fini(&ep->mcast_members);
 	free(ep->qps);
 	free(ep->scratch);
 	free(ep);

@@ -9,6 +9,7 @@
 
 #include <rocemu/endpoint.h>
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/prf.h"
 #include "base/rng.h"
@@ -67,9 +68,9 @@ struct rocemu_ep {
 	struct list read_waiting;   /* of qp_req.peer_link: QPs that wait for the READ budget */
 	uint64_t read_out;	    /* bytes of READ responses requested and not received yet */
 	struct read_path read_path; /* what the READ budget may be exceeded by */
-	struct list peers;	    /* of peer.link (see peer.h) */
-	struct list mcast_groups;   /* of mcast_group.link (see mcast.h) */
-	unsigned nmcast_groups;
+	struct hash peers;	    /* of peer.node (see peer.h) */
+	struct hash mcast_groups;   /* of mcast_group.node, by on_wire (see mcast.h) */
+	struct hash mcast_members;  /* of mcast_member.node, by GID and QP */
 	struct list pds, cqs, srqs, xrcds; /* every object, for rocemu_ep_free() */
 	struct slot_table xrc_srqs;	   /* entries borrowed: they are in srqs */
 	struct rocemu_ep_stats *stats;	   /* own_stats, or borrowed: rocemu_ep_count_in() */

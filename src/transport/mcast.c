@@ -8,25 +8,30 @@
 #include "transport/qp.h"
 #include "wire/ip.h"
 
+/** Of a group, by its address on the wire, which several may have; of a member, with its QPN. */
+static uint64_t key_of(const struct rocemu_gid *gid, uint32_t qpn)
+{
+	uint64_t word[2];
+
+	memcpy(word, gid->raw, sizeof(word));
+	return word[0] ^ word[1] ^ qpn;
+}
+
 static struct mcast_group *group_find(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
-	list_for_each (it, &ep->mcast_groups) {
-		struct mcast_group *g = list_entry(it, struct mcast_group, link);
+	const struct rocemu_gid on_wire = rocemu_gid_on_wire(gid);
 
+	hash_for_each (g, struct mcast_group, node, &ep->mcast_groups, key_of(&on_wire, 0))
 		if (rocemu_gid_equal(&g->gid, gid))
 			return g;
-	}
 	return NULL;
 }
 
 static struct mcast_member *member_find(const struct rocemu_qp *qp, const struct rocemu_gid *gid)
 {
-	list_for_each (it, &qp->groups) {
-		struct mcast_member *m = list_entry(it, struct mcast_member, in_qp);
-
-		if (rocemu_gid_equal(&m->group->gid, gid))
+	hash_for_each (m, struct mcast_member, node, &qp->ep->mcast_members, key_of(gid, qp->qpn))
+		if (m->qp == qp && rocemu_gid_equal(&m->group->gid, gid))
 			return m;
-	}
 	return NULL;
 }
 
@@ -36,7 +41,7 @@ static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
 {
 	struct mcast_group *g;
 
-	if (ep->nmcast_groups == ROCEMU_MAX_MCAST_GROUPS)
+	if (ep->mcast_groups.n == ROCEMU_MAX_MCAST_GROUPS)
 		return -ENOSPC;
 	g = calloc(1, sizeof(*g));
 	if (!g)
@@ -44,8 +49,7 @@ static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
 	g->gid = *gid;
 	g->on_wire = rocemu_gid_on_wire(gid);
 	list_init(&g->members);
-	list_append(&ep->mcast_groups, &g->link);
-	ep->nmcast_groups++;
+	hash_add(&ep->mcast_groups, &g->node, key_of(&g->on_wire, 0));
 	*out = g;
 	return 0;
 }
@@ -53,8 +57,7 @@ static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
 /* Free a group without members. */
 static void mcast_group_free(struct rocemu_ep *ep, struct mcast_group *g)
 {
-	list_remove(&g->link);
-	ep->nmcast_groups--;
+	hash_remove(&ep->mcast_groups, &g->node);
 	free(g);
 }
 
@@ -63,6 +66,7 @@ static void mcast_member_free(struct mcast_member *m)
 	struct mcast_group *g = m->group;
 	struct rocemu_ep *ep = m->qp->ep;
 
+	hash_remove(&ep->mcast_members, &m->node);
 	list_remove(&m->in_group);
 	list_remove(&m->in_qp);
 	free(m);
@@ -102,6 +106,7 @@ int rocemu_qp_attach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group)
 	m->qp = qp;
 	list_append(&g->members, &m->in_group);
 	list_append(&qp->groups, &m->in_qp);
+	hash_add(&qp->ep->mcast_members, &m->node, key_of(group, qp->qpn));
 	g->count++;
 	return 0;
 }
@@ -118,8 +123,8 @@ int rocemu_qp_detach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group)
 
 bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *dst)
 {
-	list_for_each (it, &ep->mcast_groups)
-		if (rocemu_gid_equal(&list_entry(it, struct mcast_group, link)->on_wire, dst))
+	hash_for_each (g, struct mcast_group, node, &ep->mcast_groups, key_of(dst, 0))
+		if (rocemu_gid_equal(&g->on_wire, dst))
 			return true;
 	return false;
 }
@@ -175,12 +180,9 @@ enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct
 {
 	struct outcome o = {.why = ROCEMU_DROP_NONE};
 
-	list_for_each (it, &ep->mcast_groups) {
-		struct mcast_group *g = list_entry(it, struct mcast_group, link);
-
+	hash_for_each (g, struct mcast_group, node, &ep->mcast_groups, key_of(&d->dst, 0))
 		if (rocemu_gid_equal(&g->on_wire, &d->dst))
 			group_input(ep, g, now, pkt, d, &o);
-	}
 	if (!o.found)
 		return ROCEMU_DROP_QPN;
 	ep->stats->mcast_rcvd++;

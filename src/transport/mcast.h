@@ -9,10 +9,11 @@
 
 #include <rocemu/endpoint.h>
 
+#include "base/hash.h"
 #include "base/list.h"
 
 struct mcast_group {
-	struct list link; /* in ep->mcast_groups */
+	struct hash_node node; /* in ep->mcast_groups */
 	struct rocemu_gid gid;
 	struct rocemu_gid on_wire; /* the destination of its packets */
 	struct list members;	   /* of mcast_member.in_group, in the order of attaching */
@@ -22,6 +23,7 @@ struct mcast_group {
 /** A QP in a group. Owned by the QP: freed when the QP is detached. */
 struct mcast_member {
 	struct list in_group, in_qp;
+	struct hash_node node;	   /* in ep->mcast_members */
 	struct mcast_group *group; /* owned by the endpoint */
 	struct rocemu_qp *qp;	   /* borrowed */
 };

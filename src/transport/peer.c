@@ -20,13 +20,23 @@ static bool is_nearby(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 	       rocemu_gid_equal(gid, &loopback6);
 }
 
+/** Secret: another host may choose its addresses. */
+static uint64_t key_of(const struct rocemu_ep *ep, const struct rocemu_gid *gid, uint16_t slot)
+{
+	uint64_t words[3] = {0, 0, slot};
+
+	memcpy(words, gid->raw, sizeof(gid->raw));
+	return prf_hash(&ep->prf, words, ARRAY_LEN(words));
+}
+
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn)
 {
 	uint16_t slot = (uint16_t)(dqpn >> ROCEMU_QPN_INDEX_BITS);
+	const uint64_t key = key_of(ep, gid, slot);
 	struct peer *p;
 
-	list_for_each (n, &ep->peers) {
-		p = list_entry(n, struct peer, link);
+	hash_for_each (known, struct peer, node, &ep->peers, key) {
+		p = known;
 		if (p->slot == slot && rocemu_gid_equal(&p->gid, gid)) {
 			p->refs++;
 			return p;
@@ -47,7 +57,7 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	/* The lanes of a host have buffers of one size; the READ budget is half of this lane's. */
 	if (p->nearby)
 		cc_set_buffer(&p->cc, 2ull * ep->cfg.read_budget);
-	list_append(&ep->peers, &p->link);
+	hash_add(&ep->peers, &p->node, key);
 	return p;
 }
 
@@ -55,7 +65,7 @@ void peer_put(struct peer *p)
 {
 	if (--p->refs)
 		return;
-	list_remove(&p->link);
+	hash_remove(&p->ep->peers, &p->node);
 	free(p);
 }
 

@@ -11,8 +11,8 @@
 #include "transport/ep.h"
 
 struct peer {
-	struct list link;    /* in ep->peers */
-	struct list blocked; /* of qp_req.peer_link: QPs that wait for the window */
+	struct hash_node node; /* in ep->peers */
+	struct list blocked;   /* of qp_req.peer_link: QPs that wait for the window */
 	struct rocemu_gid gid;
 	uint16_t slot;
 	uint32_t refs;

@@ -22,8 +22,7 @@ static uint64_t inflight_of(const struct world *w, const struct peer *p)
 
 static void check_peers(const struct world *w, const struct rocemu_ep *ep, unsigned host)
 {
-	list_for_each (n, &ep->peers) {
-		const struct peer *p = list_entry(n, struct peer, link);
+	hash_for_all (p, const struct peer, node, &ep->peers) {
 		uint64_t sum = inflight_of(w, p);
 
 		if (sum != p->inflight)
@@ -153,7 +152,7 @@ void world_check_empty(struct world *w)
 	for (unsigned h = 0; h < w->nhosts; h++) {
 		const struct rocemu_ep *ep = w->fabric->host[h].ep;
 
-		world_assert(w, list_empty(&ep->peers));
+		world_assert(w, ep->peers.n == 0);
 		world_assert(w, list_empty(&ep->tx_ready));
 		world_assert(w, list_empty(&ep->tx_pending));
 		world_assert(w, rocemu_ep_deadline(ep) == ROCEMU_NEVER);

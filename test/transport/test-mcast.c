@@ -172,6 +172,7 @@ GROUP(packet__interface_local_group__grh_has_the_programs_address)
 	static const struct rocemu_gid local = {{0xff, 0x01, [15] = 7}},
 				       on_wire = {{0xff, 0x82, [15] = 7}};
 	struct rocemu_qp *other;
+	const char *got;
 
 	start(&on_wire);
 	h.peer = (struct rocemu_gid){{0xfd, [15] = 2}};
@@ -187,7 +188,8 @@ GROUP(packet__interface_local_group__grh_has_the_programs_address)
 	assert_int_equal(rocemu_qp_attach_mcast(other, &on_wire), 0);
 	hostile_recv(&h, 3, 0, 100);
 	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 1, 10);
-	assert_string_equal(received(), "3 2");
+	got = received();
+	assert_true(!strcmp(got, "3 2") || !strcmp(got, "2 3")); /* groups have no order */
 	assert_memory_equal(h.recv + 24, local.raw, 16);
 	assert_memory_equal(h.recv + 124, on_wire.raw, 16);
 	assert_int_equal(rocemu_qp_detach_mcast(h.qp, &local), 0);
