@@ -141,10 +141,6 @@ static void qp_refer(struct rocemu_qp *qp, int by)
 		if (refs[i])
 			__atomic_fetch_add(refs[i], (uint32_t)by,
 					   __ATOMIC_ACQ_REL); /* see rocemu_pd */
-	if (qp->xrcd && by > 0)
-		list_append(&qp->xrcd->targets, &qp->target_link);
-	else
-		list_remove(&qp->target_link);
 }
 
 int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out)
@@ -176,7 +172,6 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	list_init(&qp->req.tx_pending_link);
 	list_init(&qp->windows);
 	list_init(&qp->groups);
-	list_init(&qp->target_link);
 	event_src_init(&qp->ev, ROCEMU_EVENT_QP);
 	r = qp_alloc_queues(qp, &init->cap);
 	if (r) {
@@ -222,6 +217,7 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 	timer_release(&ep->timers);
 	list_remove(&qp->tx_link);
 	mw_unbind_all(qp);
+	list_remove(&qp->resp.srq_link);
 	event_src_fini(&qp->ev);
 	qp_purge_cqs(qp);
 	ep->qps[qp->qpn % EP_QPN_COUNT] = NULL;

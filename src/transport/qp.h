@@ -26,7 +26,6 @@ struct rocemu_qp {
 	struct rocemu_cq *send_cq, *recv_cq; /* XRC_SEND: the first only; XRC_RECV: none */
 	struct rocemu_srq *srq;		     /* or NULL */
 	struct rocemu_xrcd *xrcd;	     /* XRC_RECV */
-	struct list target_link;	     /* XRC_RECV: in xrcd->targets */
 	void *user;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state;

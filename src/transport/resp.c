@@ -36,6 +36,7 @@ int resp_init(struct rocemu_qp *qp)
 
 	*r = (struct qp_resp){0};
 	keep_queue_init(&r->early);
+	list_init(&r->srq_link);
 	if (!qp_is_reliable(qp) || qp->type == IBV_QPT_XRC_SEND)
 		return 0;
 	r->room = qp->ep->cfg.max_rd_atomic ? qp->ep->cfg.max_rd_atomic : ROCEMU_MAX_RD_ATOMIC;
@@ -62,8 +63,10 @@ void resp_reset(struct rocemu_qp *qp)
 	struct qp_resp *r = &qp->resp;
 
 	keep_clear(&qp->ep->keep, &r->early);
+	list_remove(&r->srq_link);
 	*r = (struct qp_resp){.jobs = r->jobs, .replay = r->replay, .room = r->room};
 	keep_queue_init(&r->early);
+	list_init(&r->srq_link);
 }
 
 void resp_start(struct rocemu_qp *qp)
@@ -98,12 +101,11 @@ void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	}
 }
 
-void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq)
+void resp_forget_srq(struct rocemu_qp *qp)
 {
 	struct qp_resp *r = &qp->resp;
 
-	if (r->srq != srq)
-		return;
+	list_remove(&r->srq_link);
 	r->srq = NULL;
 	r->have_rwqe = false; /* the rest of its message will name an unknown SRQ */
 }
@@ -179,7 +181,11 @@ static enum resp_verdict check_xrceth(struct rocemu_qp *qp, const struct rocemu_
 	srq = xrc_srq_find(qp, pkt->h.xrceth.srqn);
 	if (!srq || (!(ops & ROCEMU_OP_FIRST) && srq != qp->resp.srq))
 		return RESP_XRCETH;
-	qp->resp.srq = srq;
+	if (unlikely(srq != qp->resp.srq)) {
+		list_remove(&qp->resp.srq_link);
+		list_append(&srq->users, &qp->resp.srq_link);
+		qp->resp.srq = srq;
+	}
 	return RESP_PASS;
 }
 

@@ -41,6 +41,7 @@ struct qp_resp {
 	/* Where receives come from, or NULL: the QP's own queue. XRC: the SRQ that the message
 	 * under way names, see resp_forget_srq(). */
 	struct rocemu_srq *srq;
+	struct list srq_link; /* XRC: in srq->users */
 	struct rwqe rwqe;
 	uint64_t offset; /* bytes of the message so far */
 
@@ -128,6 +129,6 @@ bool resp_output_is_acks(const struct rocemu_qp *qp);
  */
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 /** XRC: the SRQ is destroyed, and with it the receive in use if it came from there. */
-void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq);
+void resp_forget_srq(struct rocemu_qp *qp);
 
 #endif

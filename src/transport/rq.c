@@ -108,6 +108,7 @@ static int srq_create(struct rocemu_ep *ep, struct rocemu_pd *pd, struct rocemu_
 	srq->ep = ep;
 	srq->pd = pd;
 	srq->user = user;
+	list_init(&srq->users);
 	event_src_init(&srq->ev, ROCEMU_EVENT_SRQ);
 	list_append(&ep->srqs, &srq->link);
 	show_object(ep, ROCEMU_OBJECT_SRQ, 1);

@@ -45,6 +45,7 @@ struct rocemu_srq {
 	struct rocemu_xrcd *xrcd; /* XRC: ref, as is the CQ; NULL: a basic SRQ */
 	struct rocemu_cq *cq;	  /* XRC: where its receives complete */
 	uint32_t num;		  /* XRC: see xrc.h */
+	struct list users;	  /* XRC: of qp_resp.srq_link */
 	struct event_src ev;
 	void *user;
 };

@@ -18,7 +18,6 @@ struct rocemu_xrcd *rocemu_xrcd_new(struct rocemu_ep *ep)
 		return NULL;
 	xrcd->ep = ep;
 	list_init(&xrcd->parts);
-	list_init(&xrcd->targets);
 	list_append(&ep->xrcds, &xrcd->link);
 	return xrcd;
 }
@@ -93,17 +92,10 @@ int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu
 	return 0;
 }
 
-static void part_forget_srq(struct rocemu_xrcd *part, const struct rocemu_srq *srq)
-{
-	list_for_each (n, &part->targets)
-		resp_forget_srq(list_entry(n, struct rocemu_qp, target_link), srq);
-}
-
 void xrc_srq_fini(struct rocemu_srq *srq)
 {
-	part_forget_srq(srq->xrcd, srq);
-	list_for_each (n, &srq->xrcd->parts)
-		part_forget_srq(list_entry(n, struct rocemu_xrcd, parts), srq);
+	list_for_each_safe (n, next, &srq->users)
+		resp_forget_srq(list_entry(n, struct rocemu_qp, resp.srq_link));
 	slot_fini(&srq->xrcd->ep->xrc_srqs, srq->num);
 	srq->xrcd->refs--;
 	srq->cq->refs--;

@@ -19,7 +19,6 @@ struct rocemu_xrcd {
 	struct rocemu_ep *ep; /* borrowed */
 	struct list link;     /* in ep->xrcds */
 	struct list parts;    /* ring of the domain's parts; linked to itself: it has no others */
-	struct list targets;  /* of rocemu_qp.target_link */
 	uint32_t refs;	      /* SRQs and XRC_RECV QPs of this part */
 };
 
@@ -28,7 +27,7 @@ void xrc_table_init(struct slot_table *t);
 /** Give an SRQ its number, unique in its endpoint and its domain, and references to domain and CQ.
  * -ENOMEM: nothing has changed. */
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq);
-/** Release both, and receives of the queue that the domain's QPs have in use. */
+/** Release both, and receives of the queue that QPs have in use. */
 void xrc_srq_fini(struct rocemu_srq *srq);
 
 /** The SRQ that a request packet for this QP names: of its domain, in whichever endpoint. NULL:

@@ -29,7 +29,7 @@
 #include <stdatomic.h>
 
 #include "base/evq.h"
-#include "base/list.h"
+#include "base/hash.h"
 #include "base/mutex.h"
 #include "base/util.h"
 #include "engine/lane.h"
@@ -61,7 +61,7 @@ struct vb_context {
 	atomic_uint used[VB_LIMITED];
 	struct vb_handles handles;
 	size_t dm_used;	       /* bytes of device memory; guarded by lock */
-	struct list on_demand; /* of vb_mr.on_demand; guarded by lock */
+	struct hash on_demand; /* of vb_mr.on_demand, by L_Key; guarded by lock */
 	struct vb_xrc_context xrc;
 };
 

@@ -93,13 +93,15 @@ static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length
 	return ret;
 }
 
-/** Maintain the context's list of on-demand regions, in which ibv_advise_mr() looks up keys. */
+/** Maintain the context's on-demand regions, in which ibv_advise_mr() looks up keys. */
 static void track(struct vb_context *c, struct vb_mr *mr, unsigned access)
 {
 	mutex_lock(&c->lock);
-	list_remove(&mr->on_demand);
-	if (access & IBV_ACCESS_ON_DEMAND)
-		list_append(&c->on_demand, &mr->on_demand);
+	if (mr->is_on_demand)
+		hash_remove(&c->on_demand, &mr->on_demand);
+	mr->is_on_demand = access & IBV_ACCESS_ON_DEMAND;
+	if (mr->is_on_demand)
+		hash_add(&c->on_demand, &mr->on_demand, mr->base.lkey);
 	mr->access = access;
 	mutex_unlock(&c->lock);
 }
@@ -118,7 +120,6 @@ struct vb_mr *vb_mr_new(struct ibv_pd *ibpd, enum vb_mr_kind kind)
 		return vb_null(ENOMEM);
 	}
 	mr->kind = kind;
-	list_init(&mr->on_demand);
 	list_init(&mr->of_pd);
 	return mr;
 }

@@ -3,6 +3,7 @@
 #ifndef VERBS_MR_H
 #define VERBS_MR_H
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "verbs/call.h"
@@ -18,12 +19,13 @@ struct vb_mr {
 	struct ibv_mr base;
 	struct rocemu_mr *rmr; /* owned; NULL: a null region whose domain is gone */
 	enum vb_mr_kind kind;
-	uint64_t iova;	       /* the address of its first byte for peers and SGEs */
-	unsigned access;       /* as requested */
-	struct vb_dm *dm;      /* ref; NULL but for VB_MR_DM */
-	struct list on_demand; /* in vb_context.on_demand; linked to itself: is not on demand */
-	struct list of_pd;     /* in vb_pd.nulls; linked to itself: not a null region, or no PD */
-	void *map;	       /* owned, the mapping of a DMA-buf; NULL but for VB_MR_DMABUF */
+	uint64_t iova;	  /* the address of its first byte for peers and SGEs */
+	unsigned access;  /* as requested */
+	struct vb_dm *dm; /* ref; NULL but for VB_MR_DM */
+	bool is_on_demand;
+	struct hash_node on_demand; /* then: in vb_context.on_demand */
+	struct list of_pd; /* in vb_pd.nulls; linked to itself: not a null region, or no PD */
+	void *map;	   /* owned, the mapping of a DMA-buf; NULL but for VB_MR_DMABUF */
 	size_t map_length;
 };
 

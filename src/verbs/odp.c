@@ -75,15 +75,9 @@ bool vb_page_in(void *addr, size_t len, bool write)
 /** The region of an L_Key of this context, or NULL. */
 static struct vb_mr *find_on_demand(struct vb_context *c, uint32_t lkey)
 {
-	struct vb_mr *found = NULL;
+	struct hash_node *n = hash_find(&c->on_demand, lkey);
 
-	list_for_each (n, &c->on_demand) {
-		struct vb_mr *mr = list_entry(n, struct vb_mr, on_demand);
-
-		if (mr->base.lkey == lkey)
-			found = mr;
-	}
-	return found;
+	return n ? container_of(n, struct vb_mr, on_demand) : NULL;
 }
 
 static int check_advice(struct ibv_pd *pd, const struct vb_mr *mr, const struct ibv_sge *sge,

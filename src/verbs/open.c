@@ -84,6 +84,7 @@ static void context_fini(struct vb_context *c)
 		vb_port_stop(c);
 	vb_lanes_fini(c);
 	vb_handles_fini(&c->handles);
+	hash_fini(&c->on_demand);
 	if (c->async.fd >= 0)
 		evq_fini(&c->async);
 	if (c->vctx.context.cmd_fd >= 0)
@@ -128,7 +129,6 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	vb_handles_init(&c->handles);
 	pthread_mutex_init(&c->port.lock, NULL);
 	mutex_init(&c->port.update);
-	list_init(&c->on_demand);
 	vb_xrc_init(c);
 	set_extended_ops(&c->vctx);
 	ctx->device = &dev->base;

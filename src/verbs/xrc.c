@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/forks.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "engine/lane.h"
@@ -29,7 +30,8 @@
 
 /** A domain. Guarded by the lock. */
 struct vb_xrc_domain {
-	struct list node;      /* in domains */
+	struct hash_node node; /* in named, by st_ino */
+	bool is_named;
 	struct list parts;     /* of vb_xrc_part.of_domain */
 	unsigned handles;      /* of all parts */
 	struct vb_device *dev; /* borrowed from the parts' contexts */
@@ -50,7 +52,8 @@ struct vb_xrc_part {
 
 /* Guards all domains and vb_context.xrc. Before contexts' locks and lanes'. */
 static struct mutex lock = MUTEX_INITIALIZER;
-static struct list domains = {&domains, &domains}; /* of vb_xrc_domain.node */
+/* of vb_xrc_domain.node: those of files */
+static struct hash named;
 
 static void before_fork(void)
 {
@@ -62,11 +65,13 @@ static void after_fork(void)
 	mutex_unlock(&lock);
 }
 
-/** The parent's lanes do not work here: remove their domains from the list. */
+/** The parent's lanes do not work here: no call finds their domains any more. */
 static void after_fork_child(void)
 {
-	list_for_each_safe (n, next, &domains)
-		list_remove(n);
+	hash_for_all (d, struct vb_xrc_domain, node, &named) {
+		d->is_named = false;
+		hash_remove(&named, &d->node);
+	}
 	mutex_unlock(&lock);
 }
 
@@ -87,13 +92,9 @@ static struct lane *first_lane(struct vb_context *c)
 
 static struct vb_xrc_domain *domain_find(const struct vb_device *dev, const struct stat *st)
 {
-	list_for_each (n, &domains) {
-		struct vb_xrc_domain *d = list_entry(n, struct vb_xrc_domain, node);
-
-		if (d->fd >= 0 && d->dev == dev && d->st_dev == st->st_dev &&
-		    d->st_ino == st->st_ino)
+	hash_for_each (d, struct vb_xrc_domain, node, &named, st->st_ino)
+		if (d->dev == dev && d->st_dev == st->st_dev && d->st_ino == st->st_ino)
 			return d;
-	}
 	return NULL;
 }
 
@@ -119,7 +120,9 @@ static int domain_new(struct vb_device *dev, int fd, const struct stat *st,
 		}
 	}
 	list_init(&d->parts);
-	list_append(&domains, &d->node);
+	d->is_named = fd >= 0;
+	if (d->is_named)
+		hash_add(&named, &d->node, st->st_ino);
 	*out = d;
 	return 0;
 }
@@ -143,7 +146,8 @@ static void domain_free(struct vb_xrc_domain *d)
 		lane_unlock(first_lane(part->c));
 		part_unlink(part);
 	}
-	list_remove(&d->node);
+	if (d->is_named)
+		hash_remove(&named, &d->node);
 	if (d->fd >= 0)
 		close(d->fd);
 	free(d);
