@@ -42,6 +42,8 @@ static inline uint64_t hash_bytes(const void *data, size_t len)
 
 static inline size_t hash_place(const struct hash *h, uint64_t key)
 {
+	/* The product's bits depend on those of the factor below them. */
+	key ^= key >> 32;
 	return (key * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (h->buckets - 1);
 }
 

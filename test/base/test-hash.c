@@ -78,11 +78,11 @@ static unsigned longest(uint64_t step)
 	return most;
 }
 
-/* Interface indices, pointers, multiples of a power of two. */
+/* Interface indices, pointers, addresses, multiples of a power of two. */
 TEST(hash, keys_that_are_no_random_numbers__short_chains)
 {
 	static const uint64_t steps[] = {
-		1, 2, 16, 3216, 4096, UINT64_C(1) << 20, UINT64_C(1) << 32};
+		1, 2, 16, 3216, 4096, UINT64_C(1) << 20, UINT64_C(1) << 32, UINT64_C(1) << 48};
 
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
 		assert_in_range(longest(steps[i]), 1, 12);
