@@ -6,11 +6,11 @@
 
 #include <rocemu/endpoint.h>
 
+#include "base/hash.h"
 #include "base/util.h"
 #include "wire/bth.h"
 
 enum {
-	QP_INDICES = 1 << ROCEMU_QPN_INDEX_BITS,
 	STARTS = 256, /* messages of a QP whose first PSN is remembered */
 	RESTART_PSNS =
 		65536,	  /* a PSN this far behind the last message belongs to another connection */
@@ -28,20 +28,27 @@ enum { SENT, RECEIVED };
 struct rule_state {
 	struct rng rng;
 	uint64_t matched, acted;
-	uint8_t *seen; /* a bit for each QP index; owned; NULL: the rule does not need it */
+};
+
+/* A QP that had packets, for rules that depend on its earlier ones. */
+struct qp_state {
+	struct hash_node node; /* in faults.qps, by QPN */
+	uint64_t seen;	       /* a bit for each rule "first": it has matched */
+	struct messages messages[2];
 };
 
 struct faults {
 	unsigned n;
-	bool wants[2];		       /* by direction */
-	struct messages **messages[2]; /* by QP index; owned; NULL: no rule needs it */
+	bool wants[2];	      /* by direction */
+	bool counts_messages; /* some rule needs them */
+	struct hash qps;      /* owned */
 	struct rule_state state[FAULT_RULES];
 	struct fault_rule rule[FAULT_RULES];
 };
 
 /* ---- life ---- */
 
-static bool state_init(struct faults *f, unsigned i, uint64_t seed)
+static void state_init(struct faults *f, unsigned i, uint64_t seed)
 {
 	const struct fault_rule *r = &f->rule[i];
 	struct rule_state *s = &f->state[i];
@@ -49,18 +56,9 @@ static bool state_init(struct faults *f, unsigned i, uint64_t seed)
 	rng_init(&s->rng, seed ^ (uint64_t)(RULE_DICE + i) << 48);
 	s->rng.state = rng_u64(&s->rng);
 	f->wants[r->dir] = true;
-	if (r->first) {
-		s->seen = calloc(QP_INDICES / 8, 1);
-		if (!s->seen)
-			return false;
-	}
-	if (!r->message.min || f->messages[SENT])
-		return true;
 	/* The message of a response is found by its request, which goes the other way. */
-	f->wants[FAULT_TX] = f->wants[FAULT_RX] = true;
-	f->messages[SENT] = calloc(QP_INDICES, sizeof(*f->messages[SENT]));
-	f->messages[RECEIVED] = calloc(QP_INDICES, sizeof(*f->messages[RECEIVED]));
-	return f->messages[SENT] && f->messages[RECEIVED];
+	if (r->message.min)
+		f->counts_messages = f->wants[FAULT_TX] = f->wants[FAULT_RX] = true;
 }
 
 struct faults *faults_new(const struct fault_rule *rules, unsigned n, uint64_t seed)
@@ -71,12 +69,8 @@ struct faults *faults_new(const struct fault_rule *rules, unsigned n, uint64_t s
 		return NULL;
 	f->n = n;
 	memcpy(f->rule, rules, n * sizeof(*rules));
-	for (unsigned i = 0; i < n; i++) {
-		if (!state_init(f, i, seed)) {
-			faults_free(f);
-			return NULL;
-		}
-	}
+	for (unsigned i = 0; i < n; i++)
+		state_init(f, i, seed);
 	return f;
 }
 
@@ -84,13 +78,11 @@ void faults_free(struct faults *f)
 {
 	if (!f)
 		return;
-	for (unsigned i = 0; i < f->n; i++)
-		free(f->state[i].seen);
-	for (unsigned way = SENT; way <= RECEIVED; way++) {
-		for (unsigned i = 0; f->messages[way] && i < QP_INDICES; i++)
-			free(f->messages[way][i]);
-		free(f->messages[way]);
+	hash_for_all (q, struct qp_state, node, &f->qps) {
+		hash_remove(&f->qps, &q->node);
+		free(q);
 	}
+	hash_fini(&f->qps);
 	free(f);
 }
 
@@ -101,13 +93,15 @@ bool faults_wants(const struct faults *f, enum fault_dir dir)
 
 /* ---- messages ---- */
 
-static struct messages *messages_of(struct faults *f, unsigned way, uint32_t qp)
+/* NULL: no memory. */
+static struct qp_state *state_of(struct faults *f, uint32_t qp)
 {
-	struct messages **m = &f->messages[way][qp % QP_INDICES];
+	struct hash_node *n = hash_find(&f->qps, qp);
+	struct qp_state *q = n ? container_of(n, struct qp_state, node) : calloc(1, sizeof(*q));
 
-	if (!*m)
-		*m = calloc(1, sizeof(**m));
-	return *m;
+	if (!n && q)
+		hash_add(&f->qps, &q->node, qp);
+	return q;
 }
 
 /* The PSN of a request's first packet: is it a new message's? */
@@ -130,13 +124,12 @@ static uint32_t message_of(struct faults *f, const struct fault_packet *p)
 	const uint32_t ops = rocemu_opcode_ops(p->hdr[0]), psn = bth_psn(p->hdr);
 	const bool request = ops & ROCEMU_OP_REQUEST;
 	const enum rocemu_service service = rocemu_opcode_service(p->hdr[0]);
+	struct qp_state *q;
 	struct messages *m;
 
-	if (!(ops & (ROCEMU_OP_REQUEST | ROCEMU_OP_RESPONSE)))
+	if (!(ops & (ROCEMU_OP_REQUEST | ROCEMU_OP_RESPONSE)) || !(q = state_of(f, p->qp)))
 		return 0;
-	m = messages_of(f, (p->dir == FAULT_TX) == request ? SENT : RECEIVED, p->qp);
-	if (!m)
-		return 0;
+	m = &q->messages[(p->dir == FAULT_TX) == request ? SENT : RECEIVED];
 	/* These services do not retransmit, and PSNs of several senders may be mixed. */
 	if (service == ROCEMU_SVC_UD || service == ROCEMU_SVC_UC)
 		return m->count += (ops & ROCEMU_OP_FIRST) != 0;
@@ -188,14 +181,15 @@ static bool matches(const struct fault_rule *r, const struct fault_packet *p, ui
 }
 
 /* "first" matched: the rule is done. */
-static bool is_first(struct rule_state *s, uint32_t qp)
+static bool is_first(struct faults *f, unsigned rule, uint32_t qp)
 {
-	const uint32_t index = qp % QP_INDICES;
-	const uint8_t bit = (uint8_t)(1u << index % 8);
-	const bool seen = s->seen[index / 8] & bit;
+	const uint64_t bit = UINT64_C(1) << rule;
+	struct qp_state *q = state_of(f, qp);
+	const bool first = q && !(q->seen & bit);
 
-	s->seen[index / 8] |= bit;
-	return !seen;
+	if (q)
+		q->seen |= bit;
+	return first;
 }
 
 /* Does the rule act on a packet that matches? A random number is drawn for each. */
@@ -246,14 +240,14 @@ static void act(const struct fault_rule *r, struct rule_state *s, const struct f
 
 void faults_decide(struct faults *f, const struct fault_packet *p, struct fault_verdict *v)
 {
-	const uint32_t message = f->messages[SENT] ? message_of(f, p) : 0;
+	const uint32_t message = f->counts_messages ? message_of(f, p) : 0;
 
 	*v = (struct fault_verdict){0};
 	for (unsigned i = 0; i < f->n; i++) {
 		const struct fault_rule *r = &f->rule[i];
 		struct rule_state *s = &f->state[i];
 
-		if (!matches(r, p, message) || (r->first && !is_first(s, p->qp)))
+		if (!matches(r, p, message) || (r->first && !is_first(f, i, p->qp)))
 			continue;
 		v->matched |= UINT64_C(1) << i;
 		if (!chosen(r, s))
