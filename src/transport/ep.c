@@ -61,7 +61,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 
 void rocemu_ep_clear(struct rocemu_ep *ep)
 {
-	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
+	for (uint32_t i = 0; ep->qps && i < QPN_COUNT; i++)
 		if (ep->qps[i]) {
 			mcast_members_free(ep->qps[i]);
 			rocemu_qp_destroy(ep->qps[i]);
@@ -89,6 +89,7 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 	hash_fini(&ep->mcast_groups);
 	hash_fini(&ep->mcast_members);
 	free(ep->qps);
+	free(ep->qpns);
 	free(ep->scratch);
 	free(ep);
 }
@@ -99,12 +100,14 @@ int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index
 		return -EINVAL;
 	if (ep->nqps)
 		return -EBUSY;
-	if (!ep->qps)
-		ep->qps = calloc(EP_QPN_COUNT, sizeof(struct rocemu_qp *));
+	if (!ep->qpns)
+		ep->qpns = calloc(1, sizeof(*ep->qpns));
+	if (ep->qpns && !ep->qps)
+		ep->qps = calloc(QPN_COUNT, sizeof(struct rocemu_qp *));
 	if (!ep->qps)
 		return -ENOMEM;
 	ep->slot = slot;
-	ep->first_index = first_index % EP_QPN_COUNT;
+	qpn_init(ep->qpns, first_index);
 	return 0;
 }
 
@@ -128,7 +131,7 @@ int ep_find_gid(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 
 void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now)
 {
-	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
+	for (uint32_t i = 0; ep->qps && i < QPN_COUNT; i++)
 		if (ep->qps[i] && ep->qps[i]->state != IBV_QPS_RESET) {
 			if (ep->qps[i]->state != IBV_QPS_ERR)
 				why_qp(ep->qps[i],

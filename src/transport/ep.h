@@ -15,14 +15,13 @@
 #include "base/rng.h"
 #include "transport/keep.h"
 #include "transport/mr.h"
+#include "transport/qpn.h"
 #include "transport/read-path.h"
 #include "transport/timer.h"
 #include "transport/xrc.h"
 #include "wire/icrc.h"
 
 enum {
-	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
-	EP_QPN_BLOCK = 512,
 	EP_DEFAULT_READ_BUDGET = 212992 / 2, /* half of a socket's receive buffer as Linux has it */
 };
 
@@ -50,9 +49,8 @@ struct rocemu_ep {
 	struct rocemu_ep_config cfg;
 	uint32_t slot; /* UINT32_MAX: none yet */
 	uint32_t nqps;
-	uint32_t first_index;	/* of QPNs: see qpn_index_take() */
-	uint32_t indices;	/* that were looked at since */
-	struct rocemu_qp **qps; /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
+	struct rocemu_qp **qps; /* owned, QPN_COUNT entries by index; NULL without a slot */
+	struct qpns *qpns;	/* owned; NULL without a slot */
 	struct mr_table *mrs;	/* own_mrs, or another endpoint's: borrowed */
 	struct mr_table own_mrs;
 	struct rocemu_ep *home; /* the endpoint whose protection domains and keys these are; perhaps
@@ -87,7 +85,6 @@ struct rocemu_ep {
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];
 	struct rocemu_ep_stats own_stats;
-	uint16_t index_order[EP_QPN_BLOCK]; /* of the block of QPN indices at hand */
 };
 
 struct rocemu_pd {

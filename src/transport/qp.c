@@ -19,45 +19,6 @@ struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 	return qp_find(ep, qpn);
 }
 
-/** A block of indices in an unpredictable order. */
-static void shuffle(struct rocemu_ep *ep)
-{
-	for (uint32_t i = 0; i < EP_QPN_BLOCK; i++) {
-		uint32_t at = prf_below(&ep->prf, i + 1);
-
-		ep->index_order[i] = ep->index_order[at];
-		ep->index_order[at] = (uint16_t)i;
-	}
-}
-
-/** The next index in the order in which they are given out. */
-static uint32_t qpn_index_next(struct rocemu_ep *ep)
-{
-	uint32_t in_block = ep->indices % EP_QPN_BLOCK, block = ep->indices - in_block;
-
-	if (!in_block)
-		shuffle(ep);
-	ep->indices = (ep->indices + 1) % EP_QPN_COUNT;
-	return (ep->first_index + block + ep->index_order[in_block]) % EP_QPN_COUNT;
-}
-
-/**
- * A free index, going round so that a number is not used again soon, in blocks, and within each at
- * random, so that the next number cannot be derived from the last. -1: none. The first two and the
- * last are not used: in slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and
- * every endpoint has as many.
- */
-static int qpn_index_take(struct rocemu_ep *ep)
-{
-	for (uint32_t i = 0; i < EP_QPN_COUNT; i++) {
-		uint32_t at = qpn_index_next(ep);
-
-		if (!ep->qps[at] && at >= 2 && at != EP_QPN_COUNT - 1)
-			return (int)at;
-	}
-	return -1;
-}
-
 static bool type_known(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
@@ -178,7 +139,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 		qp_free_queues(qp);
 		return r;
 	}
-	index = qpn_index_take(ep);
+	index = qpn_take(ep->qpns, &ep->prf);
 	if (index < 0) {
 		timer_release(&ep->timers);
 		qp_free_queues(qp);
@@ -220,7 +181,8 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 	list_remove(&qp->resp.srq_link);
 	event_src_fini(&qp->ev);
 	qp_purge_cqs(qp);
-	ep->qps[qp->qpn % EP_QPN_COUNT] = NULL;
+	ep->qps[qp->qpn % QPN_COUNT] = NULL;
+	qpn_give_back(ep->qpns, qp->qpn % QPN_COUNT);
 	ep->nqps--;
 	show_object(ep, ROCEMU_OBJECT_QP, -1);
 	show_qp_gone(qp);

@@ -59,7 +59,7 @@ static inline struct rocemu_qp *qp_find(const struct rocemu_ep *ep, uint32_t qpn
 {
 	if (!ep->qps || qpn >> ROCEMU_QPN_INDEX_BITS != ep->slot)
 		return NULL;
-	return ep->qps[qpn % EP_QPN_COUNT];
+	return ep->qps[qpn % QPN_COUNT];
 }
 
 /** Count in the endpoint and in the QP. */

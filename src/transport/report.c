@@ -175,13 +175,13 @@ void rocemu_qp_report(const struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu
 unsigned rocemu_ep_report(const struct rocemu_ep *ep, rocemu_ns_t now, uint32_t *next,
 			  struct rocemu_qp_report *out, unsigned n)
 {
-	uint32_t i = ep->qps ? *next : EP_QPN_COUNT;
+	uint32_t i = ep->qps ? *next : QPN_COUNT;
 	unsigned made = 0;
 
-	for (; i < EP_QPN_COUNT && made < n; i++)
+	for (; i < QPN_COUNT && made < n; i++)
 		if (ep->qps[i])
 			rocemu_qp_report(ep->qps[i], now, &out[made++]);
-	*next = i < EP_QPN_COUNT ? i : UINT32_MAX;
+	*next = i < QPN_COUNT ? i : UINT32_MAX;
 	return made;
 }
 

@@ -17,7 +17,7 @@ void show_qp(struct rocemu_qp *qp)
 
 	if (!ep->shown)
 		return;
-	info = &ep->shown->qp[qp->qpn % EP_QPN_COUNT];
+	info = &ep->shown->qp[qp->qpn % QPN_COUNT];
 	info->dest_qpn = qp->attr.dest_qp_num;
 	info->rq_psn = qp->resp.epsn;
 	info->sq_psn = qp->req.next_psn;
@@ -31,8 +31,7 @@ void show_qp(struct rocemu_qp *qp)
 void show_qp_gone(struct rocemu_qp *qp)
 {
 	if (qp->ep->shown)
-		__atomic_store_n(&qp->ep->shown->qp[qp->qpn % EP_QPN_COUNT].qpn, 0,
-				 __ATOMIC_RELEASE);
+		__atomic_store_n(&qp->ep->shown->qp[qp->qpn % QPN_COUNT].qpn, 0, __ATOMIC_RELEASE);
 }
 
 void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to)
@@ -42,7 +41,7 @@ void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to)
 		return;
 	for (unsigned kind = 0; kind < ROCEMU_OBJECT_COUNT; kind++)
 		show_object(ep, (enum rocemu_object)kind, 0);
-	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
+	for (uint32_t i = 0; ep->qps && i < QPN_COUNT; i++)
 		if (ep->qps[i])
 			show_qp(ep->qps[i]);
 }

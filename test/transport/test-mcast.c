@@ -291,18 +291,18 @@ GROUP(qpn__of_the_groups__never_given_to_a_qp)
 	struct rocemu_qp *qp;
 
 	assert_non_null(ep);
-	assert_int_equal(rocemu_ep_set_slot(ep, 1023, EP_QPN_COUNT - EP_QPN_BLOCK), 0);
+	assert_int_equal(rocemu_ep_set_slot(ep, 1023, QPN_COUNT - QPN_BLOCK), 0);
 	init.pd = rocemu_pd_new(ep);
 	assert_int_equal(rocemu_cq_create(ep, 4, NULL, &init.send_cq), 0);
 	init.recv_cq = init.send_cq;
-	for (unsigned i = 1; i < EP_QPN_BLOCK; i++) {
+	for (unsigned i = 1; i < QPN_BLOCK; i++) {
 		assert_int_equal(rocemu_qp_create(ep, &init, &qp), 0);
-		assert_in_range(rocemu_qp_num(qp), ROCEMU_MCAST_QPN + 1 - EP_QPN_BLOCK,
+		assert_in_range(rocemu_qp_num(qp), ROCEMU_MCAST_QPN + 1 - QPN_BLOCK,
 				ROCEMU_MCAST_QPN - 1);
 	}
 	/* Only its own number is left of the block. */
 	assert_int_equal(rocemu_qp_create(ep, &init, &qp), 0);
 	assert_in_range(rocemu_qp_num(qp), (1023 << ROCEMU_QPN_INDEX_BITS) + 2,
-			(1023 << ROCEMU_QPN_INDEX_BITS) + EP_QPN_BLOCK - 1);
+			(1023 << ROCEMU_QPN_INDEX_BITS) + QPN_BLOCK - 1);
 	rocemu_ep_free(ep);
 }

@@ -86,15 +86,15 @@ TEST(qp_create, number__slot_and_an_index_of_the_first_block)
 
 	setup(&f, IBV_QPT_RC);
 	first = rocemu_qp_num(f.qp);
-	assert_in_range(first, 5u << 14 | 100, (5u << 14 | 100) + EP_QPN_BLOCK - 1);
+	assert_in_range(first, 5u << 14 | 100, (5u << 14 | 100) + QPN_BLOCK - 1);
 	assert_ptr_equal(rocemu_qp_find(f.ep, first), f.qp);
-	assert_null(rocemu_qp_find(f.ep, first % EP_QPN_COUNT));
+	assert_null(rocemu_qp_find(f.ep, first % QPN_COUNT));
 	rocemu_ep_free(f.ep);
 }
 
 TEST(qp_create, numbers__each_once_before_any_again_and_at_random)
 {
-	static bool seen[EP_QPN_COUNT];
+	static bool seen[QPN_COUNT];
 	struct rocemu_qp_init init;
 	struct rocemu_qp *qp;
 	unsigned steps = 0;
@@ -103,20 +103,50 @@ TEST(qp_create, numbers__each_once_before_any_again_and_at_random)
 
 	setup(&f, IBV_QPT_RC);
 	last = rocemu_qp_num(f.qp);
-	seen[last % EP_QPN_COUNT] = true;
+	seen[last % QPN_COUNT] = true;
 	for (unsigned i = 1; i < ROCEMU_MAX_QP; i++) {
 		init = (struct rocemu_qp_init){
 			.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RC};
 		assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), 0);
-		assert_false(seen[rocemu_qp_num(qp) % EP_QPN_COUNT]);
-		seen[rocemu_qp_num(qp) % EP_QPN_COUNT] = true;
+		assert_false(seen[rocemu_qp_num(qp) % QPN_COUNT]);
+		seen[rocemu_qp_num(qp) % QPN_COUNT] = true;
 		steps += rocemu_qp_num(qp) == last + 1;
 		last = rocemu_qp_num(qp);
 		rocemu_qp_destroy(qp);
 	}
-	assert_false(seen[0] || seen[1] || seen[EP_QPN_COUNT - 1]);
+	assert_false(seen[0] || seen[1] || seen[QPN_COUNT - 1]);
 	/* About one in a block follows its neighbour by chance. */
 	assert_true(steps < ROCEMU_MAX_QP / 32);
+	rocemu_ep_free(f.ep);
+}
+
+static int make_qp(struct fixture *f, struct rocemu_qp **out)
+{
+	struct rocemu_qp_init init = {
+		.pd = f->pd, .send_cq = f->cq, .recv_cq = f->cq, .type = IBV_QPT_RC};
+
+	return rocemu_qp_create(f->ep, &init, out);
+}
+
+TEST(qp_create, all_numbers_of_a_slot_in_use__enomem_until_one_is_free)
+{
+	static struct rocemu_qp *qp[ROCEMU_MAX_QP];
+	struct rocemu_qp *more;
+	struct fixture f;
+	uint32_t qpn;
+
+	setup(&f, IBV_QPT_RC);
+	for (unsigned i = 1; i < ROCEMU_MAX_QP; i++)
+		assert_int_equal(make_qp(&f, &qp[i]), 0);
+	for (unsigned i = 1; i < 100; i++) {
+		assert_int_equal(make_qp(&f, &more), -ENOMEM);
+		qpn = rocemu_qp_num(qp[i]);
+		assert_int_equal(rocemu_qp_destroy(qp[i]), 0);
+		assert_null(rocemu_qp_find(f.ep, qpn));
+		assert_int_equal(make_qp(&f, &qp[i]), 0);
+		assert_int_equal(rocemu_qp_num(qp[i]), qpn);
+		assert_ptr_equal(rocemu_qp_find(f.ep, qpn), qp[i]);
+	}
 	rocemu_ep_free(f.ep);
 }
 

@@ -45,7 +45,7 @@ static struct rocemu_qp *new_qp(struct fixture *f)
 
 static const struct rocemu_qp_info *info(const struct fixture *f, const struct rocemu_qp *qp)
 {
-	return &f->shown->qp[qp->qpn % EP_QPN_COUNT];
+	return &f->shown->qp[qp->qpn % QPN_COUNT];
 }
 
 TEST(count_in, memory_of_the_callers__gets_what_was_counted_and_what_will_be)
