@@ -76,7 +76,7 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->page_size_cap = 0xfffff000;
 	a->vendor_id = VENDOR_ID;
 	a->vendor_part_id = vendor_part_id();
-	a->max_qp = ROCEMU_MAX_QP;
+	a->max_qp = VB_MAX_QP;
 	a->max_qp_wr = ROCEMU_MAX_WR;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |

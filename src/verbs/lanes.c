@@ -7,6 +7,9 @@
  * and a program with one thread has one lane. If ROCEMU_LANES is set, threads do not count: each
  * such QP goes to the lane that has the fewest.
  *
+ * A lane has numbers for ROCEMU_MAX_QP QPs. Further QPs go to another lane, whatever their CQs are
+ * on.
+ *
  * A QP may be made of CQs and an SRQ that are on different lanes already. These lanes are joined
  * (lane_join()), and so are all when memory windows are allocated, since binding one changes what
  * is common to all endpoints, on the data path.
@@ -23,6 +26,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "engine/reason.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -287,29 +291,12 @@ static void join(struct lane *lane, const struct vb_place *place)
 	lane_join(other);
 }
 
-static int settle(struct vb_context *c, const struct vb_lane_users *u, struct lane **out)
+static void join_all(struct vb_context *c)
 {
-	const struct vb_place *places[] = {u->send_cq ? &u->send_cq->place : NULL,
-					   u->recv_cq ? &u->recv_cq->place : NULL,
-					   u->srq ? &u->srq->place : NULL};
-	struct lane *lane = NULL;
-	int ret;
+	struct lane *l;
 
-	for (unsigned i = 0; i < ARRAY_LEN(places) && !lane; i++)
-		if (places[i] && places[i]->given)
-			lane = vb_lane_of(places[i]);
-	if (!lane)
-		lane = next_lane(c, u);
-	ret = settle_cq(c, u->send_cq, lane);
-	if (ret == 0)
-		ret = settle_cq(c, u->recv_cq, lane);
-	if (ret == 0)
-		ret = settle_srq(c, u->srq, lane);
-	for (unsigned i = 0; i < ARRAY_LEN(places) && ret == 0; i++)
-		if (places[i])
-			join(lane, places[i]);
-	*out = lane;
-	return ret;
+	if (atomic_load(&c->lanes.n) > 1)
+		vb_each_lane(l, &c->lanes) lane_join(l);
 }
 
 static atomic_uint *qps_of(struct vb_context *c, const struct lane *lane)
@@ -319,6 +306,64 @@ static atomic_uint *qps_of(struct vb_context *c, const struct lane *lane)
 	while (c->lanes.lane[i] != lane)
 		i++;
 	return &c->spread.qps[i];
+}
+
+static bool is_full(struct vb_context *c, const struct lane *lane)
+{
+	return atomic_load(qps_of(c, lane)) >= ROCEMU_MAX_QP;
+}
+
+/** Instead of a lane that is full: the one with the fewest QPs, or a new one. -ENOMEM. */
+static int other_lane(struct vb_context *c, struct lane **lane)
+{
+	unsigned n = atomic_load(&c->lanes.n), at = least_used(c, n);
+
+	if (is_full(c, c->lanes.lane[at])) {
+		if (n == LANES_MAX || !add(c))
+			return REFUSE(
+				-ENOMEM, 0,
+				"ibv_create_qp: the %u lanes of %s have all the %d QPs that "
+				"each can have, and there is no further lane: ROCEMU_LOG=info "
+				"prints the reason",
+				n, c->netdev.name, ROCEMU_MAX_QP);
+		at = n;
+		if (c->spread.united)
+			join_all(c);
+	}
+	*lane = c->lanes.lane[at];
+	return 0;
+}
+
+static int settle(struct vb_context *c, const struct vb_lane_users *u, struct lane **out)
+{
+	const struct vb_place *places[] = {u->send_cq ? &u->send_cq->place : NULL,
+					   u->recv_cq ? &u->recv_cq->place : NULL,
+					   u->srq ? &u->srq->place : NULL};
+	struct lane *lane = NULL;
+	int ret = 0;
+
+	for (unsigned i = 0; i < ARRAY_LEN(places) && !lane; i++)
+		if (places[i] && places[i]->given)
+			lane = vb_lane_of(places[i]);
+	if (!lane)
+		lane = next_lane(c, u);
+	if (is_full(c, lane))
+		ret = u->send_cq ? other_lane(c, &lane)
+				 : REFUSE(-ENOMEM, 0,
+					  "ibv_create_qp: the first lane of %s, which has all of "
+					  "XRC's targets, has %d QPs, and no more",
+					  c->netdev.name, ROCEMU_MAX_QP);
+	if (ret == 0)
+		ret = settle_cq(c, u->send_cq, lane);
+	if (ret == 0)
+		ret = settle_cq(c, u->recv_cq, lane);
+	if (ret == 0)
+		ret = settle_srq(c, u->srq, lane);
+	for (unsigned i = 0; i < ARRAY_LEN(places) && ret == 0; i++)
+		if (places[i])
+			join(lane, places[i]);
+	*out = lane;
+	return ret;
 }
 
 /* ---- the calls ---- */
@@ -331,7 +376,11 @@ int vb_lanes_take(struct vb_context *c, const struct vb_lane_users *u, struct la
 	mutex_lock(&c->spread.lock);
 	for (unsigned i = 0; i < LANES_MAX; i++)
 		total += atomic_load(&c->spread.qps[i]);
-	ret = total < ROCEMU_MAX_QP ? settle(c, u, out) : -ENOMEM;
+	ret = total < VB_MAX_QP ? settle(c, u, out)
+				: REFUSE(-ENOMEM, 0,
+					 "ibv_create_qp: there are %d QPs, as many as a context "
+					 "can have: see max_qp of ibv_query_device()",
+					 VB_MAX_QP);
 	if (ret == 0)
 		atomic_fetch_add(qps_of(c, *out), 1);
 	mutex_unlock(&c->spread.lock);
@@ -358,11 +407,9 @@ int vb_lanes_take_first(struct vb_context *c, struct vb_cq *cq)
 
 void vb_lanes_unite(struct vb_context *c)
 {
-	struct lane *l;
-
 	mutex_lock(&c->spread.lock);
 	c->spread.most = atomic_load(&c->lanes.n);
-	if (c->spread.most > 1)
-		vb_each_lane(l, &c->lanes) lane_join(l);
+	c->spread.united = true;
+	join_all(c);
 	mutex_unlock(&c->spread.lock);
 }

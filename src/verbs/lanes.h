@@ -28,12 +28,16 @@ struct vb_maker {
 	struct lane *lane; /* borrowed */
 };
 
-enum { VB_MAKERS = LANES_MAX };
+enum {
+	VB_MAKERS = LANES_MAX,
+	VB_MAX_QP = 1 << 18, /* of a context: more than a lane's ROCEMU_MAX_QP */
+};
 
 /** How a context's QPs are spread over its lanes; guarded by lock, but for qps. */
 struct vb_spread {
 	struct mutex lock;
-	unsigned most;	  /* limit of lanes */
+	unsigned most;	  /* limit of lanes, as long as none of them is full */
+	bool united;	  /* see vb_lanes_unite() */
 	bool by_thread;	  /* what one thread makes is on one lane */
 	unsigned nmakers; /* that there were; the last VB_MAKERS are kept */
 	struct vb_maker maker[VB_MAKERS];
@@ -80,13 +84,13 @@ int vb_lanes_init(struct vb_context *c);
 /** Free all lanes. */
 void vb_lanes_fini(struct vb_context *c);
 /** The lane of a QP that is to be made of these objects. The first lane is attached. -ENOMEM: also
- * when there are ROCEMU_MAX_QP. */
+ * when there are VB_MAX_QP, or no lane has room and there is no further one. */
 int vb_lanes_take(struct vb_context *c, const struct vb_lane_users *u, struct lane **out);
 /** The QP was destroyed. */
 void vb_lanes_give_back(struct vb_context *c, const struct lane *lane);
 /** Something on the first lane, an SRQ of XRC, uses the CQ. -ENOMEM. */
 int vb_lanes_take_first(struct vb_context *c, struct vb_cq *cq);
-/** From now on no further lanes are made, and the existing ones may use each other's objects.
+/** From now on no further lanes are made until one is full, and all may use each other's objects.
  */
 void vb_lanes_unite(struct vb_context *c);
 

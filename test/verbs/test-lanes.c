@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,53 @@ TEST(lanes, setting_1__one_lane)
 	lanes_check(&d, &a, &b);
 	lanes_end_free(&a);
 	lanes_end_free(&b);
+	dev_close(&d);
+}
+
+/** The process may have no more descriptors than it has. @return the limit before. */
+static struct rlimit refuse_descriptors(void)
+{
+	const int next = dup(0);
+	struct rlimit before, none;
+
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return before;
+}
+
+TEST(lanes, lane_full__next_qp_on_another_if_there_can_be_one)
+{
+	enum { LANE = 16381 };
+	static struct ibv_qp *qp[LANE + 2];
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD};
+	struct rlimit limit;
+
+	lanes_open(&d, 1);
+	attr.send_cq = attr.recv_cq = d.cq;
+	for (unsigned i = 0; i < LANE; i++) {
+		qp[i] = ibv_create_qp(d.pd, &attr);
+		assert_non_null(qp[i]);
+		assert_int_equal(lanes_slot(qp[i]), lanes_slot(qp[0]));
+	}
+	limit = refuse_descriptors();
+	assert_null(ibv_create_qp(d.pd, &attr));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(ibv_destroy_qp(qp[LANE - 1]), 0);
+	qp[LANE - 1] = ibv_create_qp(d.pd, &attr);
+	assert_non_null(qp[LANE - 1]);
+	assert_null(ibv_create_qp(d.pd, &attr));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (unsigned i = LANE; i < LANE + 2; i++) {
+		qp[i] = ibv_create_qp(d.pd, &attr);
+		assert_non_null(qp[i]);
+		assert_int_not_equal(lanes_slot(qp[i]), lanes_slot(qp[0]));
+		assert_int_equal(lanes_slot(qp[i]), lanes_slot(qp[LANE]));
+	}
+	for (unsigned i = 0; i < LANE + 2; i++)
+		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
 	dev_close(&d);
 }
 
