@@ -243,9 +243,9 @@ def rocemu_argv(config, side, argv, options=()):
     return [config.rocemu, 'run', *device, *options, '--', *argv]
 
 
-def start(config, side, argv, name, env=None, options=(), user=None):
+def start(config, side, argv, name, env=None, options=(), user=None, cwd=None):
     merged = {**sanitizer_env(config), **(env or {})}
-    return Proc(rocemu_argv(config, side, argv, options), env=merged, netns=side.netns, name=name, user=user)
+    return Proc(rocemu_argv(config, side, argv, options), env=merged, netns=side.netns, name=name, cwd=cwd, user=user)
 
 
 def run(config, side, argv, name='program', env=None, options=(), timeout=HANG_GUARD_S, user=None):

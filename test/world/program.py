@@ -108,8 +108,8 @@ class World:
         return os.path.join(self.scratch, name)
 
     def start(self, side, argv, name, env=None, options=()):
-        """A process under `rocemu run`."""
-        p = harness.start(self.config, side, argv, name, env, options)
+        """A process under `rocemu run`, in the directory of the run: some leave files where they are."""
+        p = harness.start(self.config, side, argv, name, env, options, cwd=self.scratch)
         self.procs.append(p)
         return p
 
