@@ -19,12 +19,17 @@
 
 static struct rcm_devices *const devices = &rcm_globals.devices;
 
-bool rcm_device_is_there(const struct rcm_device *d)
+/* 0: an interface that is not known counts as there. */
+static bool has_interface(unsigned ifindex)
 {
 	char name[IF_NAMESIZE];
 
-	return !atomic_load(&d->gone) &&
-	       (!d->ifindex || if_indextoname(d->ifindex, name) || errno != ENXIO);
+	return !ifindex || if_indextoname(ifindex, name) || errno != ENXIO;
+}
+
+bool rcm_device_is_there(const struct rcm_device *d)
+{
+	return !atomic_load(&d->gone) && has_interface(d->ifindex);
 }
 
 /* 0: it has no address. */
@@ -106,20 +111,23 @@ static int query(struct rcm_device *d)
 	if (err)
 		return err;
 	d->guid = be64toh(ibv_get_device_guid(d->verbs->device));
-	d->ifindex = interface_of(d->verbs);
+	/* The address may have gone since the device was listed. */
+	if (!d->ifindex)
+		d->ifindex = interface_of(d->verbs);
 	d->max_responder_resources = limit(attr.max_qp_rd_atom);
 	d->max_initiator_depth = limit(attr.max_qp_init_rd_atom);
 	d->pd = ibv_alloc_pd(d->verbs);
 	return d->pd ? 0 : -errno;
 }
 
-static int open_new(struct ibv_device *device, struct rcm_device **out)
+static int open_new(struct ibv_device *device, unsigned ifindex, struct rcm_device **out)
 {
 	struct rcm_device *d = calloc(1, sizeof(*d));
 	int err;
 
 	if (!d)
 		return -ENOMEM;
+	d->ifindex = ifindex;
 	d->verbs = ibv_open_device(device);
 	if (!d->verbs) {
 		err = errno ? -errno : -ENODEV;
@@ -139,15 +147,18 @@ static int open_new(struct ibv_device *device, struct rcm_device **out)
 	return 0;
 }
 
-int rcm_device_open(struct ibv_device *device, bool follow, struct rcm_device **out)
+int rcm_device_open(struct ibv_device *device, unsigned ifindex, bool follow,
+		    struct rcm_device **out)
 {
 	struct rcm_device *d = rcm_device_find_open(ibv_get_device_name(device));
 	int err = 0;
 
 	if (!d && !emulated(device))
 		return -ENODEV;
+	if (!d && !has_interface(ifindex))
+		return -ENOENT;
 	if (!d)
-		err = open_new(device, &d);
+		err = open_new(device, ifindex, &d);
 	if (err)
 		return err;
 	if (follow && !d->followed) {
@@ -240,7 +251,7 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	n = 0;
 	mutex_lock(&devices->lock);
 	for (struct ibv_device **p = list; out && *p; p++)
-		if (rcm_device_open(*p, false, &d) == 0)
+		if (rcm_device_open(*p, 0, false, &d) == 0)
 			out[n++] = d->verbs;
 	mutex_unlock(&devices->lock);
 	ibv_free_device_list(list);

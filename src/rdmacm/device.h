@@ -71,10 +71,13 @@ void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, u
 /** A device that is open, by its name; NULL: there is none. The devices' lock held. */
 struct rcm_device *rcm_device_find_open(const char *name);
 /**
- * Have a listed device open; follow: for IDs, which get its events. The devices' lock held.
- * @return 0, -ENODEV: it is not an emulated device, or why it could not be opened.
+ * Have a listed device open; follow: for IDs, which get its events. ifindex: its interface as it
+ * was listed; 0: not known. The devices' lock held. @return 0, -ENODEV: it is not an emulated
+ * device, -ENOENT: the interface is gone, though another one may have its name; or why it could not
+ * be opened.
  */
-int rcm_device_open(struct ibv_device *device, bool follow, struct rcm_device **out);
+int rcm_device_open(struct ibv_device *device, unsigned ifindex, bool follow,
+		    struct rcm_device **out);
 /**
  * Find, and open, the device that has an address (port and wildcards do not count).
  * @return 0, -ENODEV: no device has it; -EADDRNOTAVAIL: it is not this host's; or why no device

@@ -28,6 +28,7 @@ struct rcm_listed {
 	struct hash_node by_gid;
 	struct rcm_local local;	   /* dev NULL: the device is not open */
 	struct ibv_device *device; /* of the list */
+	unsigned ifindex;	   /* of its interface */
 };
 
 /* ---- a table ---- */
@@ -124,7 +125,7 @@ static ssize_t read_table(struct ibv_device *device, struct ibv_gid_entry *entri
 	if (!*dev && gids)
 		return gids(device, entries, RCM_GIDS_MAX);
 	if (!*dev) {
-		err = rcm_device_open(device, true, dev);
+		err = rcm_device_open(device, 0, true, dev);
 		if (err)
 			return err;
 	}
@@ -159,7 +160,9 @@ static int add_device(struct rcm_listing *l, struct ibv_device *device, struct s
 		l->room = room;
 	}
 	for (int i = 0; i < taken; i++)
-		l->v[l->n++] = (struct rcm_listed){.local = s->locals[i], .device = device};
+		l->v[l->n++] = (struct rcm_listed){.local = s->locals[i],
+						   .device = device,
+						   .ifindex = s->entries[0].ndev_ifindex};
 	return 0;
 }
 
@@ -235,7 +238,7 @@ static int find_listed(const struct rocemu_gid *gid, uint32_t scope_id, struct r
 {
 	const struct rcm_listed *e = lookup(gid, scope_id);
 	struct rcm_device *dev;
-	int err = e ? rcm_device_open(e->device, true, &dev) : -ENOENT;
+	int err = e ? rcm_device_open(e->device, e->ifindex, true, &dev) : -ENOENT;
 
 	return err ? err : find_in_table(dev, gid, scope_id, out);
 }

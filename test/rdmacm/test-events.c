@@ -377,6 +377,22 @@ TEST(events, way_lost_after_the_address__route_error)
 	bench_ip("link delete p0");
 }
 
+TEST(events, interface_replaced_by_one_of_its_name__address_resolved_each_time)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *id;
+
+	for (unsigned i = 0; i < 10; i++) {
+		bench_veth();
+		assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.9", 7), 1), 0);
+		assert_int_equal(here(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
 TEST(events, address_and_then_interface_removed__addr_change_and_device_removal_at_both)
 {
 	struct rdma_event_channel *ch;
