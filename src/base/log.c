@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/syssocket.h"
+#include "base/sigwrite.h"
 #include "base/util.h"
 
 int log_level_of(const char *name)
@@ -61,7 +61,7 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	n = MIN(n, (int)sizeof(line) - 10);
 	line[8 + n] = '\n';
 	/* One write, so that lines of several processes do not mix. */
-	if (sys_write(STDERR_FILENO, line, (size_t)n + 9) < 0)
+	if (sigwrite(STDERR_FILENO, line, (size_t)n + 9) < 0)
 		return;
 }
 

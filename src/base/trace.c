@@ -19,6 +19,7 @@
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/sigwrite.h"
 
 enum {
 	EVENTS = 8192,		  /* in a buffer */
@@ -71,7 +72,7 @@ static void stop(int err)
 static void put(const char *from, size_t len)
 {
 	while (len && fd >= 0) {
-		ssize_t n = write(fd, from, len);
+		ssize_t n = sigwrite(fd, from, len);
 
 		if (n < 0 && errno != EINTR)
 			stop(errno);
@@ -278,9 +279,11 @@ static int open_file(const char *path)
 	if (file < 0)
 		return -errno;
 	if (flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &st) == 0 && st.st_size == 0 &&
-	    write(file, "[\n", 2) != 2) {
+	    sigwrite(file, "[\n", 2) != 2) {
+		const int err = errno;
+
 		close(file);
-		return -EIO;
+		return -err;
 	}
 	/* Marks the file as in use for other processes; kept until the process ends. */
 	flock(file, LOCK_SH);

@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/sigwrite.h"
 #include "base/util.h"
 
 enum {
@@ -37,7 +38,7 @@ int shm_ring_create(void)
 
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, SHM_RING_BYTES) && !fcntl(fd, F_ADD_SEALS, SEALS))
+	if (!sigwrite_resize(fd, SHM_RING_BYTES) && !fcntl(fd, F_ADD_SEALS, SEALS))
 		return fd;
 	err = -errno;
 	close(fd);

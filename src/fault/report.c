@@ -15,6 +15,7 @@
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/sigwrite.h"
 #include "base/util.h"
 #include "wire/bth.h"
 
@@ -49,7 +50,7 @@ static int write_log(void)
 	int err = fd < 0 ? -errno : 0;
 
 	while (fd >= 0 && log_used) {
-		ssize_t n = write(fd, p, log_used);
+		ssize_t n = sigwrite(fd, p, log_used);
 
 		if (n < 0 && errno == EINTR)
 			continue;

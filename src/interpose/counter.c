@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/countfile.h"
+#include "base/sigwrite.h"
 
 enum {
 	/* Descriptors above are read as they were when they were opened. */
@@ -133,7 +134,23 @@ static struct countfile *file_of(const char *device)
 	return is_whole(&t) ? countfile_map(path, false) : NULL;
 }
 
-/** The counter's value and a newline as the content of fd. @return false: no such counter. */
+/** A limit of the program's files (ulimit -f) must not end the program. */
+static bool put(int fd, const char *value, size_t len)
+{
+	struct sigwrite s;
+	bool ok;
+
+	sigwrite_begin(&s);
+	ok = syscall(SYS_pwrite64, fd, value, len, (off_t)0) == (long)len &&
+	     syscall(SYS_ftruncate, fd, (off_t)len) == 0;
+	sigwrite_end(&s);
+	return ok;
+}
+
+/**
+ * The counter's value and a newline as the content of fd. @return false: no such counter, or it
+ * cannot be written.
+ */
 static bool fill(int fd, const char *device, const char *name)
 {
 	struct countfile *f = file_of(device);
@@ -146,9 +163,7 @@ static bool fill(int fd, const char *device, const char *name)
 		append(&t, "\n", 1);
 	}
 	countfile_unmap(f);
-	return index >= 0 &&
-	       syscall(SYS_pwrite64, fd, value, (size_t)(t.at - value), (off_t)0) == t.at - value &&
-	       syscall(SYS_ftruncate, fd, (off_t)(t.at - value)) == 0;
+	return index >= 0 && put(fd, value, (size_t)(t.at - value));
 }
 
 /** path as one from the root, in out: as it is, or below dir. */

@@ -11,6 +11,7 @@
 
 #include <pcap/pcap.h>
 
+#include "base/sigwrite.h"
 #include "base/util.h"
 
 enum {
@@ -26,14 +27,36 @@ struct capture_writer {
 	char buffer[WRITE_BUFFER]; /* stdio's */
 };
 
+/* stdio's writer; cookie: a descriptor. @return bytes written, 0: an error. */
+static ssize_t write_all(void *cookie, const char *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		const ssize_t n = sigwrite((int)(intptr_t)cookie, data + done, len - done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			return 0;
+	}
+	return (ssize_t)done;
+}
+
+static int close_fd(void *cookie)
+{
+	return close((int)(intptr_t)cookie);
+}
+
 static FILE *open_for_write(const char *path, char *buffer)
 {
+	const cookie_io_functions_t functions = {.write = write_all, .close = close_fd};
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	FILE *f;
 
 	if (fd < 0)
 		return NULL;
-	f = fdopen(fd, "wb");
+	f = fopencookie((void *)(intptr_t)fd, "wb", functions);
 	if (f == NULL)
 		close(fd);
 	else
