@@ -47,7 +47,7 @@ int summary_open(struct summary *s, const char *root, const struct netdev *devs,
 
 		snprintf(d->name, sizeof(d->name), "%s", devs[s->n].name);
 		if (portcount_path(path, sizeof(path), root, d->name))
-			d->file = countfile_map(path, false);
+			d->file = countfile_map(path);
 	}
 	return 0;
 }

@@ -113,7 +113,7 @@ static struct countfile *counts_of(struct tree *t, unsigned dev)
 
 	if (!t->counts[dev].file &&
 	    portcount_path(path, sizeof(path), t->files.root, t->devs[dev].name))
-		t->counts[dev].file = countfile_map(path, false);
+		t->counts[dev].file = countfile_map(path);
 	return t->counts[dev].file;
 }
 

@@ -60,7 +60,7 @@ static void open_device(struct world *w, unsigned dev)
 	close_device(w);
 	w->dev = dev;
 	if (portcount_path(path, sizeof(path), w->tree->files.root, name))
-		w->file = countfile_map(path, false);
+		w->file = countfile_map(path);
 	if (portcount_shown_path(path, sizeof(path), w->tree->files.root, name))
 		w->objects = open(path, O_RDONLY | O_CLOEXEC);
 }

@@ -365,6 +365,8 @@ struct rocemu_qp_info {
 	uint8_t reserved[13];
 };
 
+enum { ROCEMU_SHOWN_PART = 128 /* QPs, by the QPN's index: 4096 bytes */ };
+
 /** What an endpoint shows of itself. */
 struct rocemu_ep_shown {
 	uint32_t objects[16];				      /* by enum rocemu_object */
@@ -373,9 +375,15 @@ struct rocemu_ep_shown {
 
 /**
  * Keep *to up to date from now on, memory that other processes may read at any time. to: all zeros,
- * borrowed until the next such call; NULL: nothing is shown, as at first.
+ * borrowed until the next such call; NULL: nothing is shown, as at first. No QP is shown before its
+ * part is: most parts have none, and there may be no memory behind them.
  */
 ROCEMU_PUBLIC void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to);
+
+/** Show the QPs of the part with this QPN, as long as the endpoint is shown. */
+ROCEMU_PUBLIC void rocemu_ep_show_part(struct rocemu_ep *ep, uint32_t qpn);
+/** Is it shown? */
+ROCEMU_PUBLIC bool rocemu_ep_shows_part(const struct rocemu_ep *ep, uint32_t qpn);
 
 /* ---- queue pairs ---- */
 

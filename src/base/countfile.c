@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/sigwrite.h"
 
 /* Contains the layout's size, so that a file of another version is refused. */
 #define MAGIC (UINT64_C(0x726f636d63740000) ^ sizeof(struct countfile))
@@ -36,10 +39,21 @@ static int open_file(const char *path, int flags)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
 }
 
+int countfile_reserve(int fd, off_t at, size_t len)
+{
+	int r;
+
+	do
+		r = fallocate(fd, 0, at, (off_t)len);
+	while (r < 0 && errno == EINTR);
+	/* Some file systems cannot reserve: on them an access to a full one remains a SIGBUS. */
+	return r == 0 || errno == EOPNOTSUPP ? 0 : -errno;
+}
+
 int countfile_create(const char *path, const struct countfile_counter *counters, unsigned n)
 {
 	struct countfile *f;
-	int fd, err = 0;
+	int fd, err;
 
 	if (n > COUNTFILE_COUNTERS)
 		return -EINVAL;
@@ -50,17 +64,22 @@ int countfile_create(const char *path, const struct countfile_counter *counters,
 	if (fd < 0)
 		return -errno;
 	f = MAP_FAILED;
-	if (ftruncate(fd, sizeof(*f)) == 0)
+	err = sigwrite_resize(fd, sizeof(*f)) < 0
+		      ? -errno
+		      : countfile_reserve(fd, 0, offsetof(struct countfile, row));
+	if (!err)
 		f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (f == MAP_FAILED) {
+	if (!err && f == MAP_FAILED)
 		err = -errno;
-	} else {
+	if (!err) {
 		memcpy(f->counter, counters, n * sizeof(*counters));
 		f->ncounters = n;
 		__atomic_store_n(&f->magic, MAGIC, __ATOMIC_RELEASE);
 		munmap(f, sizeof(*f));
 	}
 	close(fd);
+	if (err)
+		unlink(path);
 	return err;
 }
 
@@ -75,24 +94,32 @@ static bool is_ours(const struct countfile *f)
 	return true;
 }
 
-struct countfile *countfile_map(const char *path, bool writable)
+/* *fd: its descriptor, which stays open, where there is a place for it. */
+static struct countfile *map(const char *path, int *fd)
 {
-	const int fd = open_file(path, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK);
+	const int opened = open_file(path, (fd ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK);
 	struct countfile *f = MAP_FAILED;
 	struct stat st;
 
-	if (fd < 0)
+	if (opened < 0)
 		return NULL;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)sizeof(*f))
-		f = mmap(NULL, sizeof(*f), PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
+	if (fstat(opened, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)sizeof(*f))
+		f = mmap(NULL, sizeof(*f), PROT_READ | (fd ? PROT_WRITE : 0), MAP_SHARED, opened,
 			 0);
-	syscall(SYS_close, fd);
-	if (f == MAP_FAILED)
-		return NULL;
-	if (is_ours(f))
-		return f;
-	munmap(f, sizeof(*f));
-	return NULL;
+	if (f != MAP_FAILED && !is_ours(f)) {
+		munmap(f, sizeof(*f));
+		f = MAP_FAILED;
+	}
+	if (fd && f != MAP_FAILED)
+		*fd = opened;
+	else
+		syscall(SYS_close, opened);
+	return f == MAP_FAILED ? NULL : f;
+}
+
+struct countfile *countfile_map(const char *path)
+{
+	return map(path, NULL);
 }
 
 void countfile_unmap(struct countfile *f)
@@ -189,32 +216,64 @@ static void fold(struct countfile_row *r)
 	__atomic_store_n(&r->folds, folds + 1, __ATOMIC_RELEASE);
 }
 
-struct countfile_row *countfile_claim(struct countfile *f)
+/** Make the row its owner's. @return false: it has another one. */
+static bool take(struct countfile_row *r, uint64_t ns)
 {
-	const uint64_t ns = pid_namespace(), self = ns << 32 | (uint32_t)getpid();
-	const int saved = errno;
-	struct countfile_row *row = NULL;
+	uint64_t owner = __atomic_load_n(&r->owner, __ATOMIC_ACQUIRE);
 
-	for (uint32_t i = 0; i < COUNTFILE_ROWS && !row; i++) {
+	return (!owner || has_ended(owner, ns)) &&
+	       __atomic_compare_exchange_n(&r->owner, &owner, ns << 32 | (uint32_t)getpid(), false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/** All rows up to that one have had a writer. */
+static void note_used(struct countfile *f, uint32_t row)
+{
+	uint32_t used = __atomic_load_n(&f->used, __ATOMIC_RELAXED);
+
+	while (used <= row && !__atomic_compare_exchange_n(&f->used, &used, row + 1, false,
+							   __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+static int claim(struct countfile *f, int fd, struct countfile_row **row)
+{
+	const uint32_t used = __atomic_load_n(&f->used, __ATOMIC_ACQUIRE);
+	const uint64_t ns = pid_namespace();
+
+	for (uint32_t i = 0; i < COUNTFILE_ROWS; i++) {
 		struct countfile_row *r = &f->row[i];
-		uint64_t owner = __atomic_load_n(&r->owner, __ATOMIC_ACQUIRE);
-		uint32_t used;
+		const off_t at = (off_t)((char *)r - (char *)f);
+		int err = i < used ? 0 : countfile_reserve(fd, at, sizeof(*r));
 
-		if (owner && !has_ended(owner, ns))
-			continue;
-		if (!__atomic_compare_exchange_n(&r->owner, &owner, self, false, __ATOMIC_ACQ_REL,
-						 __ATOMIC_RELAXED))
+		if (err)
+			return err;
+		if (!take(r, ns))
 			continue;
 		fold(r);
-		used = __atomic_load_n(&f->used, __ATOMIC_RELAXED);
-		while (used <= i &&
-		       !__atomic_compare_exchange_n(&f->used, &used, i + 1, false, __ATOMIC_RELEASE,
-						    __ATOMIC_RELAXED))
-			;
-		row = r;
+		note_used(f, i);
+		*row = r;
+		return 0;
 	}
+	return -EUSERS;
+}
+
+int countfile_join(const char *path, struct countfile **f, struct countfile_row **row)
+{
+	const int saved = errno;
+	int fd = -1, err;
+
+	*f = map(path, &fd);
+	if (!*f)
+		return -EINVAL;
+	err = claim(*f, fd, row);
+	close(fd);
 	errno = saved;
-	return row;
+	if (err) {
+		countfile_unmap(*f);
+		*f = NULL;
+	}
+	return err;
 }
 
 void countfile_release(struct countfile_row *row)

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
 	COUNTFILE_ROWS = 1024,
@@ -50,9 +51,27 @@ struct countfile {
 /** Make the file. -errno, -EINVAL: too many counters, or one that is not well formed. */
 int countfile_create(const char *path, const struct countfile_counter *counters, unsigned n);
 
-/** Map it. NULL: it is not there, may not be opened, or is not such a file of this version. */
-struct countfile *countfile_map(const char *path, bool writable);
+/**
+ * Map it, to be read. NULL: it is not there, may not be opened, or is not such a file of this
+ * version.
+ */
+struct countfile *countfile_map(const char *path);
 void countfile_unmap(struct countfile *f);
+
+/**
+ * Map it, and take a row to count in, until countfile_release() or the process's end.
+ * @return 0 or -errno: -EUSERS: all rows are in use, -ENOSPC: the file system has no room for one,
+ * -EINVAL: as NULL from countfile_map().
+ */
+int countfile_join(const char *path, struct countfile **f, struct countfile_row **row);
+void countfile_release(struct countfile_row *row);
+
+/**
+ * Have memory behind a part of a file that is mapped: a file has none where it was not written, and
+ * an access to such a page is a SIGBUS when the file system is full. 0 or -errno. Of the parts of a
+ * struct countfile, readers may access the head and the rows before used.
+ */
+int countfile_reserve(int fd, off_t at, size_t len);
 
 /** Index of a counter, or -1. */
 int countfile_find(const struct countfile *f, const char *name);
@@ -65,9 +84,5 @@ uint64_t countfile_value(const struct countfile *f, unsigned value);
 /** The process that counts in a row; 0: none, or one of another PID namespace. row: below f->used.
  */
 uint32_t countfile_owner(const struct countfile *f, uint32_t row);
-
-/** A row to count in, until countfile_release() or the process's end. NULL: all are in use. */
-struct countfile_row *countfile_claim(struct countfile *f);
-void countfile_release(struct countfile_row *row);
 
 #endif

@@ -3,9 +3,12 @@
  * Selects the memory of a lane's counters: the device's file of counters under `rocemu run`, else
  * private memory.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +40,13 @@ static int open_shown(const struct lane *l, const char *root)
 	return fd;
 }
 
+/** Have memory behind a part of it: without, an access is a SIGBUS where the file system is full.
+ */
+static bool reserve_shown(const struct lane *l, int fd, size_t at, size_t len)
+{
+	return countfile_reserve(fd, shown_offset(l) + (off_t)at, len) == 0;
+}
+
 /** Without it the lane works, and is in no list of resources. */
 static void show(struct lane *l, const char *root)
 {
@@ -47,7 +57,8 @@ static void show(struct lane *l, const char *root)
 	if (fd < 0)
 		return;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_size >= shown_offset(l) + PORTCOUNT_SHOWN_STRIDE && clear_shown(l, fd) == 0)
+	    st.st_size >= shown_offset(l) + PORTCOUNT_SHOWN_STRIDE && clear_shown(l, fd) == 0 &&
+	    reserve_shown(l, fd, 0, sizeof(l->count.shown->objects)))
 		at = mmap(NULL, sizeof(*l->count.shown), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			  shown_offset(l));
 	close(fd);
@@ -74,22 +85,36 @@ static void unshow(struct lane *l)
 	}
 }
 
+void lane_show_qp(struct lane *l, uint32_t qpn)
+{
+	const size_t part = qpn % (1 << ROCEMU_QPN_INDEX_BITS) / ROCEMU_SHOWN_PART;
+	const size_t len = ROCEMU_SHOWN_PART * sizeof(struct rocemu_qp_info);
+	const char *root = secure_getenv("ROCEMU_PATHS");
+	int fd;
+
+	if (!l->count.shown || rocemu_ep_shows_part(l->ep, qpn))
+		return;
+	fd = root ? open_shown(l, root) : -1;
+	if (fd < 0)
+		return;
+	if (reserve_shown(l, fd, offsetof(struct rocemu_ep_shown, qp) + part * len, len))
+		rocemu_ep_show_part(l->ep, qpn);
+	close(fd);
+}
+
 /** A row of the device's file. @return false: there is none. */
 static bool claim_row(struct lane *l, const char *root)
 {
 	char *path = malloc(PATH_MAX);
+	int err = -ENAMETOOLONG;
 
 	if (path && portcount_path(path, PATH_MAX, root, l->device))
-		l->count.file = countfile_map(path, true);
-	if (l->count.file)
-		l->count.row = countfile_claim(l->count.file);
-	if (!l->count.row) {
-		log_debug("%s: not counted in %s", l->device, path ? path : root);
-		countfile_unmap(l->count.file);
-		l->count.file = NULL;
-	}
+		err = countfile_join(path, &l->count.file, &l->count.row);
+	if (err < 0)
+		log_debug("%s: not counted in %s: %s", l->device, path ? path : root,
+			  strerror(-err));
 	free(path);
-	return l->count.row;
+	return err == 0;
 }
 
 void lane_count_start(struct lane *l)

@@ -206,6 +206,10 @@ void lane_look_end(struct lane *l);
  */
 void lane_want_hop_limits(struct lane *l) REQUIRES(l);
 
+/** A QP has been created: from now on it is in the list of resources, where there is room for it.
+ */
+void lane_show_qp(struct lane *l, uint32_t qpn) REQUIRES(l);
+
 /**
  * rocemu_qp_attach_mcast(), and with the group's first QP of this lane, attached to a slot, the
  * kernel joins the group on the device's interface. Lock held.

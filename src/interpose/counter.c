@@ -131,7 +131,7 @@ static struct countfile *file_of(const char *device)
 	append(&t, map_root(), strlen(map_root()));
 	append(&t, "/shared/counters/", 17);
 	append(&t, device, strlen(device));
-	return is_whole(&t) ? countfile_map(path, false) : NULL;
+	return is_whole(&t) ? countfile_map(path) : NULL;
 }
 
 /** A limit of the program's files (ulimit -f) must not end the program. */

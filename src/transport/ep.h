@@ -73,6 +73,8 @@ struct rocemu_ep {
 	struct slot_table xrc_srqs;	   /* entries borrowed: they are in srqs */
 	struct rocemu_ep_stats *stats;	   /* own_stats, or borrowed: rocemu_ep_count_in() */
 	struct rocemu_ep_shown *shown;	   /* borrowed, or NULL: see show.h */
+	/* Bits of the parts of *shown that are written. */
+	uint64_t shown_parts[QPN_COUNT / ROCEMU_SHOWN_PART / 64];
 	uint32_t objects[ROCEMU_OBJECT_COUNT];
 	uint8_t *
 		scratch; /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */

@@ -228,6 +228,8 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	if (a->qp_type == IBV_QPT_UD)
 		lane_want_hop_limits(qp->lane);
 	ret = rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp);
+	if (ret == 0)
+		lane_show_qp(qp->lane, rocemu_qp_num(qp->rqp));
 	lane_unlock(qp->lane);
 	if (ret == -EINVAL)
 		why_say(0,

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,9 +31,34 @@ static struct countfile *fresh(void)
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/dev", dir);
 	assert_int_equal(countfile_create(path, counters, ARRAY_LEN(counters)), 0);
-	f = countfile_map(path, true);
+	f = countfile_map(path);
 	assert_non_null(f);
 	return f;
+}
+
+/* A writer of the file. */
+struct writer {
+	struct countfile *f;
+	struct countfile_row *row;
+};
+
+static struct writer join(void)
+{
+	struct writer w;
+
+	assert_int_equal(countfile_join(path, &w.f, &w.row), 0);
+	return w;
+}
+
+static long number(const struct writer *w)
+{
+	return (long)(w->row - w->f->row);
+}
+
+/* Its row stays its own. */
+static void unmap(struct writer *w)
+{
+	countfile_unmap(w->f);
 }
 
 static void done(struct countfile *f)
@@ -51,84 +78,169 @@ static uint64_t get(const struct countfile *f, const char *name)
 
 TEST(countfile, values_of_all_rows__added_and_divided)
 {
-	struct countfile *f = fresh(), *reader = countfile_map(path, false);
-	struct countfile_row *a = countfile_claim(f), *b = countfile_claim(f);
+	struct countfile *reader = fresh();
+	struct writer a = join(), b = join();
 
-	assert_non_null(reader);
-	assert_true(a && b && a != b);
+	assert_int_equal(number(&a), 0);
+	assert_int_equal(number(&b), 1);
 	assert_int_equal(get(reader, "first"), 0);
-	a->live[0] = 10;
-	b->live[0] = 20;
-	b->live[1] = 12;
+	a.row->live[0] = 10;
+	b.row->live[0] = 20;
+	b.row->live[1] = 12;
 	assert_int_equal(get(reader, "first"), 30);
 	assert_int_equal(get(reader, "words"), 42 / 4);
 	assert_int_equal(get(reader, "rest"), 18);
 	assert_int_equal(get(reader, "nothing"), 7);
 	assert_int_equal(countfile_find(reader, "none"), -1);
-	countfile_unmap(reader);
-	done(f);
+	unmap(&a);
+	unmap(&b);
+	done(reader);
 }
 
 TEST(countfile, row_released__counts_stay_and_the_next_starts_at_0)
 {
 	struct countfile *f = fresh();
-	struct countfile_row *a = countfile_claim(f), *b;
+	struct writer a = join(), b;
 
-	a->live[0] = 5;
-	countfile_release(a);
+	a.row->live[0] = 5;
+	countfile_release(a.row);
 	assert_int_equal(get(f, "first"), 5);
-	b = countfile_claim(f);
-	assert_ptr_equal(a, b);
-	assert_int_equal(b->live[0], 0);
+	b = join();
+	assert_int_equal(number(&a), number(&b));
+	assert_int_equal(b.row->live[0], 0);
 	assert_int_equal(get(f, "first"), 5);
-	b->live[0] = 2;
+	b.row->live[0] = 2;
 	assert_int_equal(get(f, "first"), 7);
+	unmap(&a);
+	unmap(&b);
 	done(f);
 }
 
 TEST(countfile, owner_dead__row_is_taken_over)
 {
 	struct countfile *f = fresh();
-	struct countfile_row *row;
+	struct writer w;
 	int status;
 	const pid_t child = fork();
 
 	if (child == 0) {
-		row = countfile_claim(f);
-		row->live[0] = 9;
-		_exit(row == &f->row[0] ? 0 : 1);
+		w = join();
+		w.row->live[0] = 9;
+		_exit((int)number(&w));
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(get(f, "first"), 9);
-	assert_ptr_equal(countfile_claim(f), &f->row[0]);
+	w = join();
+	assert_int_equal(number(&w), 0);
 	assert_int_equal(get(f, "first"), 9);
+	unmap(&w);
 	done(f);
 }
 
 TEST(countfile, owner_died_while_folding__readers_and_the_next_owner_go_on)
 {
 	struct countfile *f = fresh();
-	struct countfile_row *row = countfile_claim(f);
+	struct writer a = join(), b;
 
-	row->live[0] = 3;
-	row->folds |= 1;
-	countfile_release(row);
+	a.row->live[0] = 3;
+	a.row->folds |= 1;
+	countfile_release(a.row);
 	assert_int_equal(get(f, "first"), 3);
-	assert_ptr_equal(countfile_claim(f), row);
-	assert_int_equal(row->folds & 1, 0);
+	b = join();
+	assert_int_equal(number(&b), number(&a));
+	assert_int_equal(b.row->folds & 1, 0);
 	assert_int_equal(get(f, "first"), 3);
+	unmap(&a);
+	unmap(&b);
 	done(f);
 }
 
 TEST(countfile, all_rows_in_use__none)
 {
 	struct countfile *f = fresh();
+	struct writer w;
 
-	for (unsigned i = 0; i < COUNTFILE_ROWS; i++)
-		assert_non_null(countfile_claim(f));
-	assert_null(countfile_claim(f));
+	for (unsigned i = 0; i < COUNTFILE_ROWS; i++) {
+		w = join();
+		unmap(&w);
+	}
+	assert_int_equal(countfile_join(path, &w.f, &w.row), -EUSERS);
 	done(f);
+}
+
+/* The tests' process must not have it. @return 0, or 77: this user may not mount. */
+static int in_full_file_system(int (*test)(void))
+{
+	int status;
+	const pid_t child = fork();
+
+	assert_return_code(child, errno);
+	if (child == 0) {
+		snprintf(dir, sizeof(dir), "/tmp/test-countfile-XXXXXX");
+		if (!mkdtemp(dir) ||
+		    (unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS)) ||
+		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("none", dir, "tmpfs", 0, "size=16k")) {
+			rmdir(dir);
+			_exit(77);
+		}
+		snprintf(path, sizeof(path), "%s/dev", dir);
+		status = test();
+		umount2(dir, MNT_DETACH);
+		rmdir(dir);
+		_exit(status);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Four pages: the head and three rows need three, and some rows more the last one. */
+static int fill_rows(void)
+{
+	struct countfile *reader;
+	struct writer w;
+	unsigned rows = 0;
+	int err;
+
+	if (countfile_create(path, counters, ARRAY_LEN(counters)))
+		return 1;
+	while ((err = countfile_join(path, &w.f, &w.row)) == 0) {
+		w.row->live[0] = 1;
+		w.row->live[COUNTFILE_VALUES - 1] = 1;
+		rows++;
+	}
+	reader = countfile_map(path);
+	return err == -ENOSPC && rows && reader && get(reader, "first") == rows ? 0 : 2;
+}
+
+static int full_at_once(void)
+{
+	char filler[4096] = "x", name[96];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/filler", dir);
+	fd = open(name, O_WRONLY | O_CREAT, 0600);
+	while (write(fd, filler, sizeof(filler)) > 0)
+		;
+	close(fd);
+	return countfile_create(path, counters, ARRAY_LEN(counters)) == -ENOSPC &&
+			       access(path, F_OK) != 0
+		       ? 0
+		       : 3;
+}
+
+TEST(countfile, file_system_full__error_and_no_sigbus)
+{
+	const int rows = in_full_file_system(fill_rows), none = in_full_file_system(full_at_once);
+
+	if (rows == 77) {
+		print_message("skipped: this user may not mount a file system\n");
+		skip();
+	}
+	assert_int_equal(rows, 0);
+	assert_int_equal(none, 0);
 }
 
 TEST(countfile_create, bad_counters__refused)
@@ -163,19 +275,19 @@ TEST(countfile_map, files_of_another_kind__refused)
 	const int16_t term = COUNTFILE_VALUES + 1;
 	const uint32_t n = f->ncounters;
 
-	assert_null(countfile_map("/nowhere/file", false));
-	assert_null(countfile_map(dir, false));
-	assert_null(countfile_map("/dev/null", true));
+	assert_null(countfile_map("/nowhere/file"));
+	assert_null(countfile_map(dir));
+	assert_null(countfile_map("/dev/null"));
 	spoil(offsetof(struct countfile, ncounters), &many, sizeof(many));
-	assert_null(countfile_map(path, true));
+	assert_null(countfile_map(path));
 	spoil(offsetof(struct countfile, ncounters), &n, sizeof(n));
 	spoil(offsetof(struct countfile, counter[1].term[0]), &term, sizeof(term));
-	assert_null(countfile_map(path, true));
+	assert_null(countfile_map(path));
 	spoil(offsetof(struct countfile, counter[1].term[0]), &counters[1].term[0], sizeof(term));
-	f->magic++;
-	assert_null(countfile_map(path, true));
-	f->magic--;
+	spoil(offsetof(struct countfile, magic), &many, sizeof(many));
+	assert_null(countfile_map(path));
+	spoil(offsetof(struct countfile, magic), &f->magic, sizeof(f->magic));
 	assert_int_equal(truncate(path, sizeof(*f) + 1), 0);
-	assert_null(countfile_map(path, true));
+	assert_null(countfile_map(path));
 	done(f);
 }

@@ -127,6 +127,8 @@ TEST(show, qps__with_their_state_until_they_are_destroyed)
 	before = new_qp(&f);
 	rocemu_ep_show(f.ep, f.shown);
 	qp = new_qp(&f);
+	rocemu_ep_show_part(f.ep, before->qpn);
+	rocemu_ep_show_part(f.ep, qp->qpn);
 	assert_int_equal(info(&f, before)->qpn, before->qpn);
 	assert_int_equal(info(&f, qp)->qpn, qp->qpn);
 	assert_int_equal(info(&f, qp)->type, IBV_QPT_UD);
@@ -144,5 +146,27 @@ TEST(show, qps__with_their_state_until_they_are_destroyed)
 	assert_int_equal(at->qpn, 0);
 	rocemu_ep_show(f.ep, NULL);
 	assert_int_equal(rocemu_qp_destroy(before), 0);
+	teardown(&f);
+}
+
+TEST(show, part_not_shown__not_written)
+{
+	struct fixture f;
+	struct rocemu_qp *qp;
+	const struct rocemu_qp_info *at;
+
+	setup(&f);
+	rocemu_ep_show(f.ep, f.shown);
+	qp = new_qp(&f);
+	at = info(&f, qp);
+	assert_false(rocemu_ep_shows_part(f.ep, qp->qpn));
+	assert_int_equal(at->qpn, 0);
+	rocemu_ep_show_part(f.ep, qp->qpn);
+	assert_true(rocemu_ep_shows_part(f.ep, qp->qpn));
+	assert_false(rocemu_ep_shows_part(f.ep, qp->qpn + ROCEMU_SHOWN_PART));
+	assert_int_equal(at->qpn, qp->qpn);
+	rocemu_ep_show(f.ep, NULL);
+	assert_false(rocemu_ep_shows_part(f.ep, qp->qpn));
+	assert_int_equal(rocemu_qp_destroy(qp), 0);
 	teardown(&f);
 }
