@@ -3,34 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "engine/portcount.h"
 #include "tree.h"
-
-/** What processes share: files in memory, not on a disk that is written back. */
-static void make_shared_dir(struct tree *t)
-{
-	enum { TMPFS_MAGIC = 0x01021994 };
-	struct statfs fs;
-
-	if (statfs(t->files.root, &fs) == 0 && fs.f_type != TMPFS_MAGIC) {
-		snprintf(t->shared, sizeof(t->shared), "/dev/shm/rocemu-paths-XXXXXX");
-		if (mkdtemp(t->shared) && chmod(t->shared, 0755) == 0)
-			tree_link(&t->files, t->files.fd, "shared", t->shared);
-		else
-			t->shared[0] = 0;
-	}
-	close(tree_dir(&t->files, "shared/counters"));
-	close(tree_dir(&t->files, "shared/objects"));
-}
 
 static int make_objects_file(const char *path)
 {
@@ -45,17 +26,13 @@ static int make_objects_file(const char *path)
 	return err;
 }
 
-/** Files larger than the user's limit (ulimit -f) are to be an error, not a signal. */
 static void make_shared_files(struct tree *t)
 {
-	const struct sigaction ignore = {.sa_handler = SIG_IGN};
-	struct sigaction before;
 	unsigned n;
 	const struct countfile_counter *table = portcount_table(&n);
 	char path[PATH_MAX];
 	int err;
 
-	sigaction(SIGXFSZ, &ignore, &before);
 	for (unsigned i = 0; i < t->ndevs; i++) {
 		/* Without it the counters stay 0. */
 		if (portcount_path(path, sizeof(path), t->files.root, t->devs[i].name)) {
@@ -70,12 +47,12 @@ static void make_shared_files(struct tree *t)
 				log_info("%s: %s", path, strerror(-err));
 		}
 	}
-	sigaction(SIGXFSZ, &before, NULL);
 }
 
 void tree_make_shared(struct tree *t)
 {
-	make_shared_dir(t);
+	close(tree_dir(&t->files, "shared/counters"));
+	close(tree_dir(&t->files, "shared/objects"));
 	if (!t->files.err)
 		make_shared_files(t);
 }

@@ -5,12 +5,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -31,40 +29,11 @@ static bool note(struct tree_files *f, const char *name, bool ok)
 	return false;
 }
 
-/** Is there room for the files of so many devices? */
-static bool has_room(const char *dir, unsigned devices)
+void tree_files_open(struct tree_files *f, const char *root)
 {
-	const uint64_t bytes = (devices + 16) * UINT64_C(65536), files = (devices + 1) * 400u;
-	struct statvfs fs;
-
-	return statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= bytes &&
-	       (!fs.f_files || fs.f_favail >= files);
-}
-
-int tree_files_make(struct tree_files *f, unsigned devices)
-{
-	/* Memory first: on a disk that others write to, a thousand devices take seconds. */
-	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", getenv("TMPDIR"),
-				      "/tmp"};
-	bool made = false;
-
 	*f = (struct tree_files){.fd = -1};
-	for (unsigned i = 0; i < 2 * ARRAY_LEN(places) && !made; i++) {
-		const char *place = places[i % ARRAY_LEN(places)];
-
-		if (!place || place[0] != '/' ||
-		    (i < ARRAY_LEN(places) && !has_room(place, devices)) ||
-		    snprintf(f->root, sizeof(f->root), "%s/rocemu-paths-XXXXXX", place) >=
-			    (int)sizeof(f->root))
-			continue;
-		made = mkdtemp(f->root);
-	}
-	if (!made)
-		return -errno;
-	/* A program may be started as another user. */
-	note(f, "", chmod(f->root, 0755) == 0);
+	snprintf(f->root, sizeof(f->root), "%s", root);
 	tree_files_reopen(f);
-	return f->err;
 }
 
 void tree_files_reopen(struct tree_files *f)

@@ -27,8 +27,8 @@ struct tree_files {
 	bool no_links; /* the file system has none */
 };
 
-/** Make a directory for the tree of so many devices, and open it. @return 0 or -errno. */
-int tree_files_make(struct tree_files *f, unsigned devices);
+/** Begin in a directory. err: whether it could be opened. */
+void tree_files_open(struct tree_files *f, const char *root);
 /** Open root again, in a process whose descriptors were closed. */
 void tree_files_reopen(struct tree_files *f);
 void tree_files_close(struct tree_files *f);

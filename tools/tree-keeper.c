@@ -2,8 +2,9 @@
 /*
  * The process that keeps a tree: it fills the tree, brings it up to date when the network changes,
  * answers messages of NETLINK_RDMA, and removes it when all programs that use it have ended,
- * however they did. It sees that by the end of a pipe whose other end they inherit from each other;
- * programs that close all descriptors of their children leave those to rely on the others.
+ * however they did. It sees that by the end of a FIFO whose other end they inherit from each other
+ * (tree-dir.h); programs that close all descriptors of their children leave those to rely on the
+ * others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -27,6 +29,8 @@
 enum {
 	/* Out of the way of shells and of programs that count their descriptors. */
 	FD_KEPT = 200,
+	FD_BELOW = 4,	    /* so far below the limit, where that is lower */
+	FD_LEAST = 32,	    /* a program with a lower limit needs all that it may have */
 	COUNTERS_MS = 1000, /* how old the files of counters may be */
 	FD_LIMIT = 1024,    /* to close, where the kernel cannot do it in one call */
 };
@@ -55,7 +59,7 @@ static void close_from_to(unsigned first, unsigned last)
 
 /** What the process has of its parent's. */
 struct kept {
-	int pipe_fd;
+	int end;  /* of the FIFO */
 	int nl;	  /* the socket; -1: none */
 	int lock; /* held until the tree is full; -1: it is */
 };
@@ -70,7 +74,7 @@ static int by_number(const void *a, const void *b)
 /** Close all others, so that no process waits for an end of file because of this one. */
 static void close_others(const struct kept *k)
 {
-	int fds[] = {k->pipe_fd, k->nl, k->lock};
+	int fds[] = {k->end, k->nl, k->lock};
 	unsigned from = 0;
 
 	qsort(fds, ARRAY_LEN(fds), sizeof(fds[0]), by_number);
@@ -90,9 +94,9 @@ static void close_others(const struct kept *k)
 /** Answer messages of NETLINK_RDMA and keep the counters' files, as long as there are users. */
 static void serve(struct tree *t, const struct kept *k)
 {
-	struct pollfd p[] = {{.fd = k->pipe_fd, .events = POLLIN}, {.fd = k->nl, .events = POLLIN}};
+	struct pollfd p[] = {{.fd = k->end, .events = POLLIN}, {.fd = k->nl, .events = POLLIN}};
 
-	/* No process writes to the pipe: only its end makes it readable. */
+	/* No process writes to the FIFO: only its end makes it readable. */
 	for (;;) {
 		if (poll(p, ARRAY_LEN(p), COUNTERS_MS) < 0)
 			continue;
@@ -125,7 +129,7 @@ static _Noreturn void keep(struct tree *t, const struct kept *k)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	umask(TREE_UMASK);
 	if (chdir("/") < 0)
 		_exit(1);
 	close_others(k);
@@ -144,7 +148,7 @@ static _Noreturn void keep(struct tree *t, const struct kept *k)
 }
 
 /** Double fork: the executed program must not get a child that it did not start. */
-static int spawn(struct tree *t, const struct kept *k, int writer)
+static int spawn(struct tree *t, const struct kept *k)
 {
 	const pid_t child = fork();
 	int status = 0;
@@ -154,10 +158,8 @@ static int spawn(struct tree *t, const struct kept *k, int writer)
 	if (child == 0) {
 		const pid_t keeper = fork();
 
-		if (keeper == 0) {
-			close(writer);
+		if (keeper == 0)
 			keep(t, k);
-		}
 		_exit(keeper < 0 ? errno : 0);
 	}
 	while (waitpid(child, &status, 0) < 0)
@@ -181,25 +183,30 @@ static int open_lock(const struct tree *t)
 	return -err;
 }
 
+/** The number of the users' end. -errno: -EMFILE: there is no room for it. */
+static int keep_end(int users)
+{
+	struct rlimit limit;
+	int at = FD_KEPT;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= FD_KEPT)
+		at = (int)limit.rlim_cur - FD_BELOW;
+	if (at < FD_LEAST)
+		return -EMFILE;
+	return fcntl(users, F_DUPFD, at) < 0 ? -errno : 0;
+}
+
 /** Have the process keep the tree, which is there. */
 static int start(struct tree *t, struct kept *k)
 {
-	int fds[2] = {-1, -1}, copy = -1, r;
+	int r = t->mounted ? tree_fill(t) : open_lock(t);
 
-	r = t->mounted ? tree_fill(t) : open_lock(t);
 	if (!t->mounted)
 		k->lock = r;
-	if (r >= 0 && (pipe2(fds, O_CLOEXEC) < 0 || (copy = fcntl(fds[1], F_DUPFD, FD_KEPT)) < 0))
-		r = -errno;
-	k->pipe_fd = fds[0];
 	if (r >= 0)
-		r = spawn(t, k, fds[1]);
-	if (r < 0 && copy >= 0)
-		close(copy);
-	if (fds[0] >= 0) {
-		close(fds[0]);
-		close(fds[1]);
-	}
+		r = spawn(t, k);
+	if (r >= 0)
+		r = keep_end(t->dirs.users);
 	if (k->lock >= 0)
 		close(k->lock);
 	return r;
@@ -207,17 +214,20 @@ static int start(struct tree *t, struct kept *k)
 
 int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 {
-	struct kept k = {.pipe_fd = -1, .lock = -1};
+	struct kept k = {.lock = -1};
 	int r = tree_make(t, devs, n, mounted);
 
 	if (r)
 		return r;
+	k.end = t->dirs.end;
 	k.nl = tree_nl_open(t);
 	if (k.nl < 0)
 		log_info("no NETLINK_RDMA: %s", strerror(-k.nl));
 	r = start(t, &k);
 	if (k.nl >= 0)
 		close(k.nl);
+	/* Without a user left, the process that keeps the tree removes it. */
+	tree_dirs_close(&t->dirs);
 	if (r)
 		tree_remove(t);
 	else

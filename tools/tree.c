@@ -4,12 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -364,22 +364,6 @@ static void make_device(struct tree *t, const struct netdev *d, unsigned number)
 
 /* ---- the tree ---- */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	remove(path);
-	return 0;
-}
-
-static void remove_all(const char *path)
-{
-	enum { OPEN_DIRS = 1 }; /* few may be free */
-
-	nftw(path, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
-}
-
 /** Half a tree would be worse than none. */
 static int empty(struct tree *t)
 {
@@ -389,7 +373,7 @@ static int empty(struct tree *t)
 	t->failed = true;
 	for (unsigned i = 0; i < ARRAY_LEN(parts); i++) {
 		snprintf(path, sizeof(path), "%s/%s", t->files.root, parts[i]);
-		remove_all(path);
+		tree_dir_remove(path);
 	}
 	return t->files.err;
 }
@@ -419,18 +403,55 @@ int tree_fill(struct tree *t)
 	return t->files.err ? empty(t) : 0;
 }
 
-int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
+/** Is there room for the files of so many devices? */
+static bool has_room(const char *dir, unsigned devices)
 {
-	int err;
+	const uint64_t bytes = (devices + 16) * UINT64_C(65536), files = (devices + 1) * 400u;
+	struct statvfs fs;
 
-	*t = (struct tree){.devs = devs, .ndevs = n, .mounted = mounted};
-	err = tree_files_make(&t->files, n);
+	return statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= bytes &&
+	       (!fs.f_files || fs.f_favail >= files);
+}
+
+static int make_in(struct tree *t, const char *place)
+{
+	int err = tree_dirs_make(&t->dirs, place);
+
 	if (err)
 		return err;
-	tree_make_shared(t);
+	tree_files_open(&t->files, t->dirs.root);
+	if (!t->files.err)
+		tree_make_shared(t);
 	if (t->files.err)
 		tree_remove(t);
 	return t->files.err;
+}
+
+int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
+{
+	/* Memory first: on a disk that others write to, a thousand devices take seconds. */
+	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", getenv("TMPDIR"),
+				      "/tmp"};
+	const mode_t before = umask(TREE_UMASK);
+	int err = -ENOENT;
+
+	*t = (struct tree){.dirs = {.users = -1, .end = -1},
+			   .files = {.fd = -1},
+			   .devs = devs,
+			   .ndevs = n,
+			   .mounted = mounted};
+	for (unsigned i = 0; i < ARRAY_LEN(places); i++)
+		if (places[i] && places[i][0] == '/')
+			tree_dirs_sweep(places[i]);
+	/* One may be missing, full or read-only; all may be small. */
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(places) && err; i++) {
+		const char *place = places[i % ARRAY_LEN(places)];
+
+		if (place && place[0] == '/' && (i >= ARRAY_LEN(places) || has_room(place, n)))
+			err = make_in(t, place);
+	}
+	umask(before);
+	return err;
 }
 
 static void refresh(struct tree *t, struct netdev *d)
@@ -461,9 +482,8 @@ void tree_refresh(struct tree *t, unsigned ifindex)
 void tree_remove(struct tree *t)
 {
 	tree_files_close(&t->files);
-	remove_all(t->files.root);
-	if (t->shared[0])
-		remove_all(t->shared);
+	tree_dirs_close(&t->dirs);
+	tree_dirs_remove(&t->dirs);
 	for (unsigned i = 0; t->counts && i < t->ndevs; i++)
 		countfile_unmap(t->counts[i].file);
 	free(t->counts);

@@ -26,15 +26,19 @@
 
 #include "base/countfile.h"
 #include "netdev/netdev.h"
+#include "tree-dir.h"
 #include "tree-files.h"
 
 #define TREE_CLASS_IB "sys/class/infiniband"
 
+/* Whatever the user's umask is: a program may be started as another user. */
+enum { TREE_UMASK = 022 };
+
 struct tree {
+	struct tree_dirs dirs;
 	struct tree_files files;
 	struct netdev *devs; /* owned by the caller, kept up to date by tree_refresh() */
 	unsigned ndevs;
-	char shared[64]; /* the directory /shared, when it is not in root; "": it is */
 	/* By device, owned: its counters, and what their files contain. */
 	struct tree_counts {
 		struct countfile *file;
@@ -45,9 +49,10 @@ struct tree {
 };
 
 /**
- * Make a new directory for the tree of devs, with what processes share. mounted: the tree will be
- * mounted at its paths (mounts.h), so real entries cannot be links to themselves: they become
- * copies of the real links. @return 0, or -errno with nothing left behind.
+ * Make new directories for the tree of devs, with what processes share; this process is their
+ * user. mounted: the tree will be mounted at its paths (mounts.h), so real entries cannot be links
+ * to themselves: they become copies of the real links. Trees that killed runs left are swept first.
+ * @return 0, or -errno with nothing left behind.
  */
 int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
 

@@ -34,9 +34,13 @@ static struct tree_files files;
 
 static void begin(int left, int error)
 {
+	char dir[] = "/tmp/rocemu-test-XXXXXX";
+
 	links_left = left;
 	link_error = error;
-	assert_int_equal(tree_files_make(&files, 1), 0);
+	assert_non_null(mkdtemp(dir));
+	tree_files_open(&files, dir);
+	assert_int_equal(files.err, 0);
 }
 
 static void end(void)

@@ -49,6 +49,7 @@ import cases_shm
 import cases_shm_peers
 import cases_soak
 import cases_stat
+import cases_swept
 import cases_sysfs
 import cases_trace
 import cases_users
@@ -58,7 +59,7 @@ import cases_why
 MODULES = (cases_addresses, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_interface, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_scale,
-           cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_sysfs, cases_users,
+           cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_swept, cases_sysfs, cases_users,
            cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_intercept, cases_lessons, cases_why)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
