@@ -109,6 +109,17 @@ static bool has_no_listener(const char *path)
 	return fd == -ECONNREFUSED;
 }
 
+/** Of ".PID.new", too: a socket whose process was killed before it had its name. */
+static pid_t maker(const char *name)
+{
+	pid_t pid = 0;
+	int end = 0;
+
+	if (sscanf(name, ".%9d.new%n", &pid, &end) == 1 && end && !name[end])
+		return pid > 0 ? pid : 0;
+	return stat_name_pid(name);
+}
+
 void stat_dir_sweep(const char *dir, int fd)
 {
 	const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -121,7 +132,7 @@ void stat_dir_sweep(const char *dir, int fd)
 	if (d)
 		rewinddir(d); /* the position is fd's */
 	while (d && n < SWEEP_MAX && (e = readdir(d))) {
-		const pid_t pid = stat_name_pid(e->d_name);
+		const pid_t pid = maker(e->d_name);
 		char path[STAT_PATH_MAX];
 
 		/*

@@ -212,7 +212,7 @@ TEST(stat_dir, name_in_use__another_one)
 
 TEST(stat_dir, sweep__removes_what_processes_left_behind_alone)
 {
-	char live[2 * STAT_PATH_MAX];
+	char live[2 * STAT_PATH_MAX], fresh[2 * STAT_PATH_MAX];
 	struct stat st;
 	const pid_t child = fork();
 	int fd, status;
@@ -229,9 +229,15 @@ TEST(stat_dir, sweep__removes_what_processes_left_behind_alone)
 	stat_dir_sweep(dir, status);
 	assert_int_equal(stat(live, &st), 0);
 	close(fd);
+	/* Its process was killed before it gave the socket its name. */
+	close(stat_dir_listen(dir, fresh));
 	assert_int_equal(symlink("x", in_dir("note")), 0);
+	assert_int_equal(rename(fresh, in_dir(own_name(".new"))), 0);
+	snprintf(fresh, sizeof(fresh), "%s/.%d.new", dir, (int)child);
+	assert_int_equal(rename(in_dir(own_name(".new")), fresh), 0);
 	stat_dir_sweep(dir, status);
 	assert_int_equal(stat(live, &st), -1);
+	assert_int_equal(stat(fresh, &st), -1);
 	assert_int_equal(lstat(in_dir("note"), &st), 0);
 	unlink(in_dir("note"));
 	close(status);
