@@ -224,7 +224,7 @@ static void run_once(struct result *res, const struct options *o, struct runner 
 	const char *name = res->scenario->name;
 
 	if (res->scenario->flags & RACY)
-		*r.capture = 0;
+		r.captures = false;
 	res->run[RUN_A] = runner_run(&r, a, a, name);
 	res->run[RUN_B] = runner_run(&r, b, b, name);
 	if (across && !(res->scenario->flags & ALONE)) {
@@ -280,23 +280,6 @@ static int run_all(const struct options *o, const struct runner *r, struct resul
 	return code;
 }
 
-/** A private directory for captures, or none if it cannot be made. */
-static void capture_begin(struct runner *r)
-{
-	static char directory[] = "/tmp/rocemu-parity-XXXXXX";
-
-	if (mkdtemp(directory))
-		snprintf(r->capture, sizeof(r->capture), "%s/pcap", directory);
-}
-
-static void capture_end(struct runner *r)
-{
-	if (!*r->capture)
-		return;
-	*strrchr(r->capture, '/') = 0;
-	rmdir(r->capture);
-}
-
 static void free_all(struct options *o, struct result *results, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -339,10 +322,8 @@ int main(int argc, char **argv)
 		for (unsigned i = 0; i < 2; i++)
 			o.target[i].system = known_to_system(o.target[i].name);
 		r.timeout_ms = o.timeout_ms;
-		if (!o.no_packets)
-			capture_begin(&r);
+		r.captures = !o.no_packets;
 		ret = run_all(&o, &r, results, n);
-		capture_end(&r);
 	}
 	free_all(&o, results, n);
 	return ret;

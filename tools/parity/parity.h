@@ -229,7 +229,7 @@ struct runner {
 	const char *self;    /* the program to start as worker */
 	const char *drop_in; /* directories for LD_LIBRARY_PATH, or NULL: the caller's */
 	unsigned timeout_ms;
-	char capture[64]; /* the file that an emulated device captures in; "": none */
+	bool captures; /* emulated devices write what they send and receive to a capture */
 };
 
 /** Start a worker for a scenario and wait for its end. */

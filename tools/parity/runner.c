@@ -24,14 +24,15 @@ enum { TEXT_MAX = 1 << 20 };
 /* ---- the parent ---- */
 
 static void become_worker(const struct runner *r, const struct target *req,
-			  const struct target *rsp, const char *scenario, int out, int err)
+			  const struct target *rsp, const char *scenario, int out, int err,
+			  const char *capture)
 {
 	char req_gid[16], rsp_gid[16];
 
 	if (r->drop_in && !(req->system && rsp->system))
 		setenv("LD_LIBRARY_PATH", r->drop_in, 1);
-	if (*r->capture)
-		setenv("ROCEMU_PCAP", r->capture, 1);
+	if (*capture)
+		setenv("ROCEMU_PCAP", capture, 1);
 	snprintf(req_gid, sizeof(req_gid), "%d", req->gid_index);
 	snprintf(rsp_gid, sizeof(rsp_gid), "%d", rsp->gid_index);
 	if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
@@ -118,12 +119,27 @@ void transcript_free(struct transcript *t)
 	free(t->packets);
 }
 
+/** Memory as a file, which ends with its processes. @return its descriptor, -1: there is none. */
+static int make_capture(const struct runner *r, char path[static 32])
+{
+	const int fd = r->captures ? memfd_create("capture", 0) : -1;
+
+	*path = 0;
+	if (fd < 0)
+		return -1;
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
+	if (access(path, W_OK) < 0)
+		*path = 0;
+	return fd;
+}
+
 struct transcript runner_run(const struct runner *r, const struct target *req,
 			     const struct target *rsp, const char *scenario)
 {
 	int out = memfd_create("transcript", 0), err = memfd_create("errors", 0), status = 0;
 	struct transcript t = {.outcome = OUT_BROKEN};
-	char *errors;
+	char *errors, path[32];
+	const int capture = make_capture(r, path);
 	bool in_time;
 	pid_t pid;
 
@@ -134,7 +150,7 @@ struct transcript runner_run(const struct runner *r, const struct target *req,
 		return t;
 	}
 	if (pid == 0)
-		become_worker(r, req, rsp, scenario, out, err);
+		become_worker(r, req, rsp, scenario, out, err, path);
 	in_time = wait_for(pid, r->timeout_ms, &status);
 	t.outcome = outcome_of(in_time, status);
 	t.text = read_all(out);
@@ -142,10 +158,10 @@ struct transcript runner_run(const struct runner *r, const struct target *req,
 	if (t.outcome != OUT_OK && t.outcome != OUT_UNSUPPORTED && t.outcome != OUT_NO_DEVICE)
 		t.text = append_reason(t.text, errors, t.outcome, status);
 	free(errors);
-	if (*r->capture) {
-		t.packets = packets_read(r->capture);
-		unlink(r->capture);
-	}
+	if (*path)
+		t.packets = packets_read(path);
+	if (capture >= 0)
+		close(capture);
 	close(out);
 	close(err);
 	return t;
