@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/limit.h"
 #include "base/sigwrite.h"
 #include "base/util.h"
 
@@ -67,15 +66,7 @@ void log_msg(enum log_level level, const char *fmt, ...)
 
 void log_failure(int err, const char *text)
 {
-	struct rlimit limit;
+	char limit[LIMIT_TEXT_LEN];
 
-	if (err == -EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		log_error("%s; this process may have %llu file descriptors, and has no free one: "
-			  "raise the limit "
-			  "(ulimit -n), or close some",
-			  text, (unsigned long long)limit.rlim_cur);
-	else if (err == -ENFILE)
-		log_error("%s; raise the system's limit: sysctl fs.file-max", text);
-	else
-		log_error("%s", text);
+	log_error("%s%s", text, limit_text(err, limit));
 }

@@ -16,7 +16,7 @@ bool log_enabled(enum log_level level);
 /** The level with this name in ROCEMU_LOG; -1: there is none. */
 int log_level_of(const char *name);
 
-/** Log an error; when -errno is a limit of descriptors, with the remedy. */
+/** Log an error; when a resource limit explains -errno, with the remedy. */
 void log_failure(int err, const char *text);
 
 #define log_error(...) log_msg(LOG_LVL_ERROR, __VA_ARGS__)
