@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cli.h"
 #include "base/util.h"
 #include "tool.h"
 
@@ -19,6 +20,7 @@ int child_exec(const char *self, char **argv)
 {
 	int ret;
 
+	cli_before_exec();
 	execvp(argv[0], argv);
 	ret = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
 	fprintf(stderr, "%s: cannot run \"%s\": %s\n", self, argv[0], strerror(errno));

@@ -61,17 +61,17 @@ static int write_svg(const struct options *o, struct verify *v, const char *path
 {
 	const char *slash = strrchr(path, '/');
 	FILE *f = fopen(o->svg, "we");
+	int err;
 	bool ok;
 
 	if (f == NULL)
 		return failed(o, o->svg, errno);
 	ok = explain_svg(v, f, slash != NULL ? slash + 1 : path, &o->x);
-	if (ferror(f)) {
-		fclose(f);
-		return failed(o, o->svg, EIO);
-	}
-	if (fclose(f) != 0)
-		return failed(o, o->svg, errno);
+	err = -cli_flush(f);
+	if (fclose(f) != 0 && err == 0)
+		err = errno;
+	if (err != 0)
+		return failed(o, o->svg, err);
 	if (!ok)
 		fprintf(stderr, "%s: no memory\n", o->self);
 	return ok ? TOOL_OK : TOOL_USAGE;
@@ -80,7 +80,7 @@ static int write_svg(const struct options *o, struct verify *v, const char *path
 static int explain_file(const struct options *o, const char *path)
 {
 	struct verify *v = verify_new(KEEP, PACKETS);
-	int code = TOOL_USAGE;
+	int code = TOOL_USAGE, out;
 	char err[512];
 
 	if (v != NULL)
@@ -93,8 +93,8 @@ static int explain_file(const struct options *o, const char *path)
 		code = write_svg(o, v, path);
 	else if (!explain_text(v, stdout, &o->x))
 		fprintf(stderr, "%s: no memory\n", o->self);
-	else if (fflush(stdout) != 0 || ferror(stdout))
-		failed(o, "the explanation", errno);
+	else if ((out = cli_flush(stdout)) != 0)
+		failed(o, "the explanation", -out);
 	else
 		code = TOOL_OK;
 	verify_free(v);

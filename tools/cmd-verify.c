@@ -187,9 +187,9 @@ static int write_page(const struct options *o, struct verify *v, const char *nam
 	}
 	if (!verify_html(v, f, name))
 		err = ENOMEM;
-	if (ferror(f))
-		err = EIO;
-	if (fclose(f) != 0)
+	if (err == 0)
+		err = -cli_flush(f);
+	if (fclose(f) != 0 && err == 0)
 		err = errno;
 	if (err == 0)
 		return TOOL_OK;
@@ -388,7 +388,7 @@ static int verify_each(const struct options *o, char **files, int n)
 
 static int verify_all(struct options *o, char **files, int n)
 {
-	int code, err = 0;
+	int code, err = 0, stdout_err;
 
 	if (!check(o, n))
 		return TOOL_USAGE;
@@ -404,15 +404,17 @@ static int verify_all(struct options *o, char **files, int n)
 	code = verify_each(o, files, n);
 	if (o->junit != NULL) {
 		verify_junit_end(o->junit);
-		err = ferror(o->junit) ? EIO : 0;
-		if (fclose(o->junit) != 0)
+		err = -cli_flush(o->junit);
+		if (fclose(o->junit) != 0 && err == 0)
 			err = errno;
 		if (err != 0)
 			fprintf(stderr, "%s: cannot write %s: %s\n", o->self, o->junit_path,
 				strerror(err));
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "%s: cannot write the report: %s\n", o->self, strerror(errno));
+	stdout_err = cli_flush(stdout);
+	if (stdout_err != 0) {
+		fprintf(stderr, "%s: cannot write the report: %s\n", o->self,
+			strerror(-stdout_err));
 		return TOOL_USAGE;
 	}
 	return err != 0 ? TOOL_USAGE : code;

@@ -288,7 +288,7 @@ int tool_completion(int argc, char **argv)
 		if (strcmp(shell, shells[i].name) != 0)
 			continue;
 		shells[i].print();
-		return fflush(stdout) ? TOOL_FAILED : TOOL_OK;
+		return TOOL_OK;
 	}
 	fprintf(stderr, "%s: \"%s\": expected bash, zsh or fish\n", argv[0], shell);
 	return TOOL_USAGE;

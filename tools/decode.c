@@ -210,7 +210,7 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 		fprintf(stderr, "%s: %s\n", self, err);
 		return TOOL_FAILED;
 	}
-	while ((ret = capture_next(r, &rec)) == 1)
+	while ((ret = capture_next(r, &rec)) == 1 && !ferror(stdout))
 		burst_each(&rec, take, d);
 	fflush(stdout);
 	if (ret < 0)

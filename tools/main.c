@@ -49,10 +49,10 @@ static void usage(FILE *f)
 	fputs("\n\"rocemu COMMAND --help\" says more. Also: --help, --version.\n", f);
 }
 
-int main(int argc, char **argv)
-{
-	char name[64];
+static char name[64] = "rocemu"; /* in messages: with the subcommand, once it is known */
 
+static int run_command(int argc, char **argv)
+{
 	if (argc < 2) {
 		usage(stderr);
 		return TOOL_USAGE;
@@ -83,4 +83,10 @@ int main(int argc, char **argv)
 	}
 	fprintf(stderr, "rocemu: no command \"%s\"; \"rocemu --help\" lists them\n", argv[1]);
 	return TOOL_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	cli_begin();
+	return cli_end(name, run_command(argc, argv));
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cli.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/timescale.h"
 #include "engine/lane.h"
@@ -330,14 +331,18 @@ static int set_log(const struct run *r)
 	return TOOL_OK;
 }
 
-static int no_paths(const struct run *r, const char *what, const char *why)
+static int no_paths(const struct run *r, const char *what, int err)
 {
+	char limit[LIMIT_TEXT_LEN];
+
+	limit_text(-err, limit);
 	/* Without them most programs work, so this is logged at level info only. */
-	if (!r->mount_paths) {
-		log_info("no /sys/class/infiniband: %s: %s", what, why);
+	if (!r->mount_paths && !r->summary) {
+		log_info("no /sys/class/infiniband: %s: %s%s", what, strerror(err), limit);
 		return TOOL_OK;
 	}
-	fprintf(stderr, "%s: --mount-paths: %s: %s\n", r->self, what, why);
+	fprintf(stderr, "%s: %s: %s: %s%s\n", r->self,
+		r->mount_paths ? "--mount-paths" : "--summary", what, strerror(err), limit);
 	return TOOL_FAILED;
 }
 
@@ -350,7 +355,7 @@ static int set_paths(struct run *r)
 	int ret;
 
 	if (!paths_interposer(library))
-		return no_paths(r, "librocemu-paths.so", strerror(ENOENT));
+		return no_paths(r, "librocemu-paths.so", ENOENT);
 	if (netdev_list(getenv("ROCEMU_DEVICES"), &devs, &n, err, sizeof(err)) < 0)
 		return TOOL_OK; /* the library will report it, and an error in the layout */
 	netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), devs, n, err, sizeof(err));
@@ -359,9 +364,9 @@ static int set_paths(struct run *r)
 		ret = summary_open(&r->counts, r->tree.files.root, devs, n);
 	free(devs);
 	if (ret < 0)
-		return no_paths(r, "directory", strerror(-ret));
+		return no_paths(r, "directory", -ret);
 	if (libraries_preload(library) < 0 || setenv("ROCEMU_PATHS", r->tree.files.root, 1) < 0)
-		return no_paths(r, library, strerror(errno));
+		return no_paths(r, library, errno);
 	if (!r->mount_paths || mounts_enter(r->tree.files.root, err, sizeof(err)) == 0)
 		return TOOL_OK;
 	fprintf(stderr, "%s: --mount-paths: %s\n", r->self, err);

@@ -183,7 +183,6 @@ static int listener(const struct options *o, struct agent_instance *instance, ch
 static int serve(const struct options *o)
 {
 	struct server_config config = {.idle_timeout_s = o->idle_timeout_s};
-	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct store *st = malloc(sizeof(*st));
 	char text[256] = "out of memory";
 	int r = st ? listener(o, &config.instance, text, sizeof(text)) : -ENOMEM, fd = r;
@@ -205,8 +204,8 @@ static int serve(const struct options *o)
 		return 1;
 	}
 	raise_limits();
-	sigaction(SIGPIPE, &ignore, NULL);
-	sigaction(SIGCHLD, &ignore, NULL); /* they are not waited for */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN); /* they are not waited for */
 	store_init(st, fd);
 	r = holder_run(st, server_work, &config);
 	store_fini(st);
@@ -217,12 +216,14 @@ static int serve(const struct options *o)
 int main(int argc, char **argv)
 {
 	struct options o;
-	int r = parse(argc, argv, &o);
+	int r;
 
+	cli_begin();
+	r = parse(argc, argv, &o);
 	if (r)
-		return r == 1 ? 0 : 2;
+		return cli_end("rocemu-agent", r == 1 ? 0 : 2);
 	if (o.status)
-		return status_print(o.system, o.json);
+		return cli_end("rocemu-agent", status_print(o.system, o.json));
 	umask(077);
 	if (o.spawned)
 		close_range(SPAWN_REPORT_FD + 1, ~0u, 0);

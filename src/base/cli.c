@@ -2,8 +2,12 @@
 #include "base/cli.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <string.h>
+
+#include "base/limit.h"
 
 enum {
 	COLUMN_MAX = 30, /* where the texts of options begin, at most */
@@ -186,4 +190,47 @@ void cli_print_help(const struct cli *c, FILE *f)
 		return;
 	fputc('\n', f);
 	print_wrapped(f, c->notes, 0, 0);
+}
+
+/* ---- a program's start and end ---- */
+
+static struct sigaction limit_action; /* of SIGXFSZ, as the program found it */
+
+void cli_begin(void)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	sigaction(SIGXFSZ, &ignore, &limit_action);
+}
+
+void cli_before_exec(void)
+{
+	sigaction(SIGXFSZ, &limit_action, NULL);
+}
+
+int cli_flush(FILE *f)
+{
+	const bool before = ferror(f);
+
+	/* stdio keeps no errno: the next write has the same. */
+	if (before) {
+		clearerr(f);
+		fputc('\n', f);
+	}
+	errno = 0;
+	if (fflush(f) == 0 && !before)
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
+int cli_end(const char *self, int code)
+{
+	const int err = cli_flush(stdout);
+	char limit[LIMIT_TEXT_LEN];
+
+	/* Another error has its message already. */
+	if (err && code == 0)
+		fprintf(stderr, "%s: cannot write to standard output: %s%s\n", self, strerror(-err),
+			limit_text(err, limit));
+	return err && code == 0 ? 1 : code;
 }

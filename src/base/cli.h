@@ -65,6 +65,21 @@ struct cli {
  */
 int cli_next(const struct cli *c, int argc, char **argv);
 
+/**
+ * At a program's start: from now on a write to a file at its limit (ulimit -f) is an error, and not
+ * the program's end by SIGXFSZ.
+ */
+void cli_begin(void);
+/** Before another program is executed: it gets the signal as it was. */
+void cli_before_exec(void);
+/** Is all out that was printed to f? 0 or -errno. */
+int cli_flush(FILE *f);
+/**
+ * At a program's end. self: its name in messages.
+ * @return code, or 1 where it is 0 and standard output could not be written, after a message.
+ */
+int cli_end(const char *self, int code);
+
 /** The text of --help. */
 void cli_print_help(const struct cli *c, FILE *f);
 

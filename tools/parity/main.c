@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli.h"
 #include "options.h"
 #include "parity.h"
 
@@ -303,6 +304,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "--worker"))
 		return worker_main(argc, argv);
+	cli_begin();
 	/* Ignored, as some parents leave it, it would take the workers' exit codes away. */
 	signal(SIGCHLD, SIG_DFL);
 	ret = parse(argc, argv, &o);
@@ -326,5 +328,5 @@ int main(int argc, char **argv)
 		ret = run_all(&o, &r, results, n);
 	}
 	free_all(&o, results, n);
-	return ret;
+	return cli_end(me, ret);
 }

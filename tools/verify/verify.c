@@ -327,7 +327,8 @@ static int verify_all(struct verify *v, struct capture_reader *r, const char *pa
 	int ret;
 
 	reader_set(v, r);
-	while ((ret = capture_next(r, &rec)) > 0) {
+	/* Findings that cannot be printed end it, which may go on for days. */
+	while ((ret = capture_next(r, &rec)) > 0 && !(v->follow != NULL && ferror(v->follow))) {
 		if (ret == 1)
 			verify_input(v, &rec);
 		if (ret == 2 || (v->follow != NULL && rec.ts_ns - v->idle_ns > IDLE_EVERY_NS))
