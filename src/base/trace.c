@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +16,11 @@
 
 #include "base/clock.h"
 #include "base/forks.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/sigwrite.h"
+#include "base/thread.h"
 
 enum {
 	EVENTS = 8192,		  /* in a buffer */
@@ -63,8 +64,11 @@ uint64_t trace_now(void)
 
 static void stop(int err)
 {
+	char limit[LIMIT_TEXT_LEN];
+
 	atomic_store(&trace_is_on, false);
-	log_error("timeline: %s: %s; it ends here", getenv("ROCEMU_TRACE"), strerror(err));
+	log_error("timeline: %s: %s; it ends here%s", getenv("ROCEMU_TRACE"), strerror(err),
+		  limit_text(-err, limit));
 	close(fd);
 	fd = -1;
 }
@@ -241,7 +245,6 @@ static void *thread_main(void *unused)
 {
 	bool end = false;
 
-	prctl(PR_SET_NAME, "rocemu-trace");
 	while (!end) {
 		struct timespec until;
 
@@ -292,15 +295,10 @@ static int open_file(const char *path)
 
 static int start_thread(void)
 {
-	sigset_t all, before;
-	int err;
+	const int err = thread_start(&thread, "rocemu-trace", thread_main, NULL);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&thread, NULL, thread_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	have_thread = !err;
-	return -err;
+	return err;
 }
 
 static int begin(const char *path)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/client.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "engine/loop.h"
 
@@ -56,11 +57,10 @@ static void unwatch(struct agent_watch *w)
 	agent_watch_forget(w);
 }
 
-/* Signals are blocked in the loop's thread, so in the helper too. */
 static void start_helper(struct agent_watch *w)
 {
 	unwatch(w);
-	if (pthread_create(&w->helper, NULL, helper_main, w)) {
+	if (thread_start(&w->helper, "rocemu-agent", helper_main, w) < 0) {
 		retry_later(w);
 		return;
 	}

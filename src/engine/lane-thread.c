@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <linux/sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "engine/agent-watch.h"
 #include "engine/lane-shm.h"
@@ -555,21 +555,6 @@ static int watch_all(struct lane *l)
 	return err;
 }
 
-static int spawn(struct lane *l)
-{
-	sigset_t all, old;
-	int err;
-
-	/* The application's signals are for the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&l->thread.id, NULL, thread_main, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!err)
-		pthread_setname_np(l->thread.id, "rocemu-lane");
-	return -err;
-}
-
 int lane_thread_start(struct lane *l)
 {
 	struct lane_thread *t = &l->thread;
@@ -586,7 +571,7 @@ int lane_thread_start(struct lane *l)
 	if (!err)
 		err = agent_watch_new(&l->watch, &t->loop, l->agent);
 	if (!err)
-		err = spawn(l);
+		err = thread_start(&t->id, "rocemu-lane", thread_main, l);
 	t->running = !err;
 	return err;
 }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/lane.h"
 #include "engine/stat-dir.h"
 
@@ -151,20 +151,6 @@ static void *thread_main(void *arg)
 
 /* ---- start and stop ---- */
 
-static int spawn(void)
-{
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&server.thread, NULL, thread_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!err)
-		pthread_setname_np(server.thread, "rocemu-stat");
-	return -err;
-}
-
 static int listen_in(const char *dir)
 {
 	const int fd = stat_dir_open(dir, geteuid(), true);
@@ -204,7 +190,8 @@ static void start(stat_fill_fn fill)
 	if (server.fd >= 0)
 		fstat(server.fd, &st);
 	server.inode = st.st_ino;
-	err = server.fd < 0 ? server.fd : spawn();
+	err = server.fd < 0 ? server.fd
+			    : thread_start(&server.thread, "rocemu-stat", thread_main, NULL);
 	if (err && server.fd >= 0) {
 		unlink(server.path);
 		close(server.fd);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/forks.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/trace.h"
@@ -150,7 +151,10 @@ int tap_get(struct tap **out, char *errbuf, size_t errlen)
 /* Lock held. A capture that cannot be written does not stop traffic. */
 static void give_up(struct tap *t, int err)
 {
-	log_error("capture: writing \"%s\": %s; capturing stopped", t->path, strerror(-err));
+	char limit[LIMIT_TEXT_LEN];
+
+	log_error("capture: writing \"%s\": %s; capturing stopped%s", t->path, strerror(-err),
+		  limit_text(err, limit));
 	capture_writer_close(t->writer);
 	t->writer = NULL;
 }

@@ -7,7 +7,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/syssocket.h"
+#include "base/thread.h"
 #include "base/util.h"
 
 enum {
@@ -270,28 +270,13 @@ static int open_fds(void)
 	return 0;
 }
 
-static int spawn(void)
-{
-	sigset_t all, old;
-	int err;
-
-	/* The application's signals are for the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&mon.thread, NULL, thread_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!err)
-		pthread_setname_np(mon.thread, "rocemu-net");
-	return -err;
-}
-
 static int start(void)
 {
 	int err = open_fds();
 
 	mon.due = mon.timer ? mon.timer->start(monotonic_ns()) : UINT64_MAX;
 	if (!err)
-		err = spawn();
+		err = thread_start(&mon.thread, "rocemu-net", thread_main, NULL);
 	if (err)
 		close_fds();
 	if (err && mon.timer)

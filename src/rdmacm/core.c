@@ -7,7 +7,6 @@
  * the parent alone.
  */
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/prf.h"
+#include "base/thread.h"
 #include "base/timescale.h"
 #include "base/util.h"
 #include "rdmacm/addr.h"
@@ -304,19 +304,13 @@ static void *run_watch(void *arg)
 
 static int start_thread(void *(*fn)(void *)) REQUIRES(rcm_lock)
 {
-	sigset_t all, old;
+	void *generation = (void *)(uintptr_t)core.generation;
 	pthread_t thread;
-	int err;
+	const int err = thread_start(&thread, "rocemu-cm", fn, generation);
 
-	/* Signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, fn, (void *)(uintptr_t)core.generation);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		return -err;
-	pthread_detach(thread);
-	return 0;
+	if (!err)
+		pthread_detach(thread);
+	return err;
 }
 
 /* ---- life ---- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rsocket/keepalive.h"
 
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/forks.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/timescale.h"
 #include "rsocket/rs.h"
 #include "rsocket/setting.h"
@@ -126,24 +126,14 @@ static void *thread_main(void *unused)
 
 static void spawn(void)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
 	pthread_t thread;
-	int err;
+	const int err = thread_start(&thread, "rocemu-keep", thread_main, NULL);
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* The application's signals are for the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, &attr, thread_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	keepalive.running = err == 0;
 	if (err)
-		log_warn("no thread for SO_KEEPALIVE: %s", strerror(err));
+		log_warn("no thread for SO_KEEPALIVE: %s", strerror(-err));
 	else
-		pthread_setname_np(thread, "rocemu-keep");
+		pthread_detach(thread);
 }
 
 /* ---- fork: the child has no thread, and does not use its parent's connections ---- */

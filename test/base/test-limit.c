@@ -41,7 +41,7 @@ TEST(limit_text, error_of_a_limited_resource__value_and_remedy)
 	expect_text(RLIMIT_AS, 64 << 20, -ENOMEM, "65536 KiB of address space");
 	expect_text(RLIMIT_DATA, 64 << 20, -ENOMEM, "65536 KiB of data");
 	expect_text(RLIMIT_DATA, 64 << 20, -EAGAIN, "65536 KiB of data, stacks included");
-	expect_text(RLIMIT_NPROC, 10, -EAGAIN, "10 processes and threads of its user");
+	expect_text(RLIMIT_NPROC, 10, -EAGAIN, "this user may have 10 processes and threads");
 }
 
 TEST(limit_text, other_errors__nothing)
