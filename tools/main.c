@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rocemu: the subcommand table. */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "agent/options.h"
 #include "base/cli.h"
@@ -85,8 +86,25 @@ static int run_command(int argc, char **argv)
 	return TOOL_USAGE;
 }
 
+/** Paths on it need more than the kernel needs to start a program. */
+static bool stack_suffices(void)
+{
+	enum { LEAST = 64 * 1024 };
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= LEAST)
+		return true;
+	fprintf(stderr,
+		"rocemu: the stack of this process may have %llu KiB: raise the limit (ulimit -s) "
+		"to %d at least\n",
+		(unsigned long long)limit.rlim_cur / 1024, LEAST / 1024);
+	return false;
+}
+
 int main(int argc, char **argv)
 {
+	if (!stack_suffices())
+		return TOOL_FAILED;
 	cli_begin();
 	return cli_end(name, run_command(argc, argv));
 }

@@ -154,11 +154,15 @@ static int add_device(struct run *r, const char *spec)
 static int check_devices(const struct run *r)
 {
 	struct netdev *devs;
-	char err[768];
+	char err[768], limit[LIMIT_TEXT_LEN];
 	unsigned n;
+	const int ret = netdev_list(r->devices, &devs, &n, err, sizeof(err));
 
-	if (netdev_list(r->devices, &devs, &n, err, sizeof(err)) < 0)
+	if (ret < 0) {
+		limit_text(ret, limit);
+		strncat(err, limit, sizeof(err) - strlen(err) - 1);
 		return complain(r, "--device", err);
+	}
 	free(devs);
 	return TOOL_OK;
 }

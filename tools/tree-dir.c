@@ -56,7 +56,22 @@ static bool shows_users(int dir, const char *name, unsigned depth)
 		fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode));
 }
 
-static bool remove_below(int dir, enum what what, unsigned depth);
+static bool remove_below(DIR *d, enum what what, unsigned depth);
+
+/** Everything in a directory, which is closed. */
+static void empty(int dir, enum what what, unsigned depth)
+{
+	DIR *d = fdopendir(dir);
+
+	if (!d) {
+		close(dir);
+		return;
+	}
+	/* readdir() may skip something where something was removed. */
+	while (remove_below(d, what, depth))
+		rewinddir(d);
+	closedir(d);
+}
 
 /** @return is it removed? */
 static bool remove_entry(int dir, const char *name, enum what what, unsigned depth)
@@ -68,39 +83,31 @@ static bool remove_entry(int dir, const char *name, enum what what, unsigned dep
 	if (unlinkat(dir, name, 0) == 0)
 		return true;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0 && depth < DEPTH_MAX)
-		while (remove_below(fd, what, depth + 1))
-			;
 	if (fd >= 0)
-		close(fd);
+		empty(fd, what, depth + 1);
 	return unlinkat(dir, name, AT_REMOVEDIR) == 0;
 }
 
-/** What is in a directory. @return was anything removed? Then look again: readdir() may skip some.
- */
-static bool remove_below(int dir, enum what what, unsigned depth)
+/** @return was anything removed? */
+static bool remove_below(DIR *d, enum what what, unsigned depth)
 {
-	const int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	const struct dirent *e;
 	bool any = false;
 
-	if (!d && copy >= 0)
-		close(copy);
-	while (d && (e = readdir(d)) != NULL)
+	while (depth < DEPTH_MAX && (e = readdir(d)) != NULL)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			any |= remove_entry(dir, e->d_name, what, depth);
-	if (d)
-		closedir(d);
+			any |= remove_entry(dirfd(d), e->d_name, what, depth);
 	return any;
 }
 
 static void remove_all(int dir)
 {
-	while (remove_below(dir, BUT_USERS, 0))
-		;
-	while (remove_below(dir, ALL, 0))
-		;
+	for (int what = BUT_USERS; what <= ALL; what++) {
+		const int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (copy >= 0)
+			empty(copy, (enum what)what, 0);
+	}
 }
 
 void tree_dir_remove(const char *path)

@@ -183,21 +183,18 @@ static int open_lock(const struct tree *t)
 	return -err;
 }
 
-/** The number of the users' end. -errno: -EMFILE: there is no room for it. */
-static int keep_end(int users)
+/** The least number that the users' end may get. */
+static int kept_from(void)
 {
 	struct rlimit limit;
-	int at = FD_KEPT;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= FD_KEPT)
-		at = (int)limit.rlim_cur - FD_BELOW;
-	if (at < FD_LEAST)
-		return -EMFILE;
-	return fcntl(users, F_DUPFD, at) < 0 ? -errno : 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > FD_KEPT)
+		return FD_KEPT;
+	return (int)limit.rlim_cur - FD_BELOW;
 }
 
-/** Have the process keep the tree, which is there. */
-static int start(struct tree *t, struct kept *k)
+/** Have the process keep the tree, which is there. from: the least number of the users' end. */
+static int start(struct tree *t, struct kept *k, int from)
 {
 	int r = t->mounted ? tree_fill(t) : open_lock(t);
 
@@ -205,8 +202,8 @@ static int start(struct tree *t, struct kept *k)
 		k->lock = r;
 	if (r >= 0)
 		r = spawn(t, k);
-	if (r >= 0)
-		r = keep_end(t->dirs.users);
+	if (r >= 0 && fcntl(t->dirs.users, F_DUPFD, from) < 0)
+		r = -errno;
 	if (k->lock >= 0)
 		close(k->lock);
 	return r;
@@ -214,8 +211,9 @@ static int start(struct tree *t, struct kept *k)
 
 int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 {
+	const int from = kept_from();
 	struct kept k = {.lock = -1};
-	int r = tree_make(t, devs, n, mounted);
+	int r = from < FD_LEAST ? -EMFILE : tree_make(t, devs, n, mounted);
 
 	if (r)
 		return r;
@@ -223,7 +221,7 @@ int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 	k.nl = tree_nl_open(t);
 	if (k.nl < 0)
 		log_info("no NETLINK_RDMA: %s", strerror(-k.nl));
-	r = start(t, &k);
+	r = start(t, &k, from);
 	if (k.nl >= 0)
 		close(k.nl);
 	/* Without a user left, the process that keeps the tree removes it. */

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/limit.h"
 #include "base/util.h"
 
 #ifndef AGENT_INSTALLED
@@ -305,6 +306,18 @@ static int read_report(int fd)
 	return n == sizeof(report) ? -report : -EPIPE;
 }
 
+/* Why it cannot be executed: the path is wrong, or a resource is used up. */
+static void explain_spawn(int err, const char *path, char *errbuf, size_t errlen)
+{
+	char limit[LIMIT_TEXT_LEN];
+
+	limit_text(err, limit);
+	snprintf(errbuf, errlen, "cannot start %s: %s%s", path, strerror(-err),
+		 *limit ? limit
+			: "; set its path in ROCEMU_AGENT_BIN, or run without an agent with "
+			  "ROCEMU_AGENT=off (one process per address)");
+}
+
 static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 {
 	int p[2], r;
@@ -318,10 +331,7 @@ static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 	r = spawn(path, p[1], &pid);
 	close(p[1]);
 	if (r) {
-		snprintf(errbuf, errlen,
-			 "cannot start %s: %s; set its path in ROCEMU_AGENT_BIN, or run without an "
-			 "agent with ROCEMU_AGENT=off (one process per address)",
-			 path, strerror(-r));
+		explain_spawn(r, path, errbuf, errlen);
 		close(p[0]);
 		return -ECONNREFUSED;
 	}

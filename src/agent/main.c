@@ -18,6 +18,7 @@
 #include "agent/passed.h"
 #include "agent/status.h"
 #include "base/log.h"
+#include "base/util.h"
 
 struct options {
 	bool foreground, system, spawned, status, json;
@@ -90,15 +91,18 @@ static int parse(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* Each socket of each group is a descriptor. */
+/* It serves other programs than the one that started it, with limits of its own perhaps. */
 static void raise_limits(void)
 {
+	static const __rlimit_resource_t all[] = {RLIMIT_NOFILE, RLIMIT_AS,    RLIMIT_DATA,
+						  RLIMIT_CPU,	 RLIMIT_FSIZE, RLIMIT_NPROC};
 	struct rlimit rl;
 
-	if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < rl.rlim_max) {
-		rl.rlim_cur = rl.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &rl);
-	}
+	for (unsigned i = 0; i < ARRAY_LEN(all); i++)
+		if (getrlimit(all[i], &rl) == 0 && rl.rlim_cur != rl.rlim_max) {
+			rl.rlim_cur = rl.rlim_max;
+			(void)setrlimit(all[i], &rl);
+		}
 }
 
 static void report(const struct options *o, int err)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/forks.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/sigwrite.h"
@@ -69,6 +70,7 @@ static int write_log(void)
 
 static void flush_locked(void)
 {
+	char limit[LIMIT_TEXT_LEN];
 	int err;
 
 	if (!log_used)
@@ -76,7 +78,8 @@ static void flush_locked(void)
 	err = write_log();
 	if (!err)
 		return;
-	log_error("impairment: writing \"%s\": %s; no more is logged", log_path, strerror(-err));
+	log_error("impairment: writing \"%s\": %s; no more is logged%s", log_path, strerror(-err),
+		  limit_text(err, limit));
 	atomic_store(&logging, false);
 }
 

@@ -30,7 +30,7 @@ class Host:
         if reason:
             raise Skip(reason)
         self.config = config
-        self.first = first
+        self.script = f'{first}; exec "$@"'
         self.procs = []
         # "cat" ends with its standard input, which the namespaces' holder has to itself.
         self.holder = subprocess.Popen(
@@ -53,14 +53,14 @@ class Host:
     def inside(self, argv):
         return ['nsenter', '-t', self.holder.pid, '-m', '-n', *argv]
 
-    def start(self, argv, name):
-        command = ['sh', '-c', f'{self.first}; exec "$@"', 'sh', *rocemu_argv(self.config, SIDE, argv)]
+    def start(self, argv, name, options=()):
+        command = ['bash', '-c', self.script, 'sh', *rocemu_argv(self.config, SIDE, argv, options)]
         p = Proc(self.inside(command), env=sanitizer_env(self.config), name=name)
         self.procs.append(p)
         return p
 
-    def run(self, argv, name):
-        p = self.start(argv, name)
+    def run(self, argv, name, options=()):
+        p = self.start(argv, name, options)
         p.wait()
         return p
 

@@ -13,7 +13,7 @@ from harness import HANG_GUARD_S, NORMAL, POLL_S, Case, Side, Skip, expect, roce
 SIDE = Side('dev0=lo', '127.0.0.1')
 DEV = 'sys/class/infiniband/dev0'
 NOBODY = 65534
-MANY = 20
+MANY = 12
 RUNS = 4
 
 
@@ -50,8 +50,12 @@ class Place:
         return dirs
 
     def sweep(self, config, user=None):
-        p = run(config, SIDE, ['true'], env=self.env, user=self.user if user is None else user)
+        """A run, and the end of its own tree."""
+        p = run(config, SIDE, ['sh', '-c', 'echo $ROCEMU_PATHS'], env=self.env, user=self.user if user is None else user)
         expect(p.popen.returncode == 0 and not p.stderr, 'the run failed', p)
+        root = pathlib.Path(p.stdout.strip())
+        expect(root.parent == self.path, f'it has no tree in {self.path}', p)
+        wait_for(lambda: not root.exists(), f'{root} is removed')
 
     def is_empty(self):
         return not list(self.path.iterdir())
@@ -73,19 +77,31 @@ def directories(root):
     return [root] if shared.parent == root else [root, shared]
 
 
-def kill_keeper(directory):
+def keeper(directory):
+    """The process that keeps a tree, None: it is not there yet."""
     users = [str(directory / name) for name in ('users', 'shared/users')]
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
             if pathlib.Path(f'/proc/{pid}/comm').read_text(encoding='utf-8') == 'rocemu-paths\n' and \
                     any(os.readlink(fd) in users for fd in pathlib.Path(f'/proc/{pid}/fd').iterdir()):
-                os.kill(int(pid), signal.SIGKILL)
-                wait_for(lambda pid=pid: not os.path.exists(f'/proc/{pid}') or
-                         pathlib.Path(f'/proc/{pid}/stat').read_text(encoding='utf-8').rpartition(')')[2].split()[0] == 'Z', 'the keeper died')
-                return
-        except FileNotFoundError:
+                return int(pid)
+        except OSError:
             pass
-    expect(False, f'no process keeps {directory}')
+    return None
+
+
+def has_ended(pid):
+    try:
+        return pathlib.Path(f'/proc/{pid}/stat').read_text(encoding='utf-8').rpartition(')')[2].split()[0] == 'Z'
+    except OSError:
+        return True
+
+
+def kill_keeper(directory):
+    wait_for(lambda: keeper(directory), f'a process keeps {directory}')
+    pid = keeper(directory)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: has_ended(pid), f'process {pid} ended')
 
 
 def killed(config, _lab):
@@ -171,7 +187,7 @@ def together(config, _lab):
         env = {**os.environ, **sanitizer_env(config), **place.env}
         for i in range(MANY):
             short = subprocess.Popen(['timeout', '-s', 'KILL', f'{i / 500:.3f}', *argv], env=env)
-            runs = [subprocess.Popen(argv, env=env, stderr=subprocess.PIPE) for _ in range(RUNS)] if i % 5 == 0 else []
+            runs = [subprocess.Popen(argv, env=env, stderr=subprocess.PIPE) for _ in range(RUNS)] if i % 6 == 0 else []
             for p in runs:
                 said = p.communicate()[1]
                 expect(p.returncode == 0 and not said, f'a run failed: {said}')

@@ -29,6 +29,7 @@ import cases_habits
 import cases_interface
 import cases_intercept
 import cases_lessons
+import cases_limits
 import cases_cm_end
 import cases_cm_flood
 import cases_cm_forged
@@ -60,7 +61,7 @@ MODULES = (cases_addresses, cases_bare, cases_pingpong, cases_perftest, cases_ve
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_scale,
            cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_swept, cases_sysfs, cases_users,
-           cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_intercept, cases_lessons, cases_why)
+           cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_intercept, cases_lessons, cases_limits, cases_why)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
