@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
 #include "base/util.h"
 #include "userns.h"
 
@@ -66,7 +67,7 @@ static int keep_capabilities(char *errbuf, size_t errlen)
 /** ip(8) with these commands. errbuf is NULL: what fails is ignored, without a message. */
 static int run_ip(const char *batch, char *errbuf, size_t errlen)
 {
-	const int fd = memfd_create("ip", MFD_CLOEXEC);
+	const int fd = memfile_or_temporary("ip", MFD_CLOEXEC);
 	int status = 0, null;
 	pid_t pid;
 

@@ -39,6 +39,14 @@ static bool beside(char *out, size_t len, const char *dir, const char *file)
 	return snprintf(out, len, "%s/%s", dir, file) < (int)len && access(out, F_OK) == 0;
 }
 
+/** path without "..", where it can be had: the C library's realpath() makes a call (faccessat2)
+ * that old sandboxes forbid. */
+static void plain(const char *path, char out[static PATH_MAX])
+{
+	if (!realpath(path, out))
+		snprintf(out, PATH_MAX, "%s", path);
+}
+
 /** Append the directory of library, which is relative to dir or absolute, to the list. */
 static bool append_if_there(char *list, size_t len, const char *dir, const char *sub,
 			    const char *library)
@@ -49,8 +57,9 @@ static bool append_if_there(char *list, size_t len, const char *dir, const char 
 	if (*sub == '/' ? snprintf(at, sizeof(at), "%s", sub) >= (int)sizeof(at)
 			: snprintf(at, sizeof(at), "%s/%s", dir, sub) >= (int)sizeof(at))
 		return false;
-	if (!beside(file, sizeof(file), at, library) || !realpath(at, real))
+	if (!beside(file, sizeof(file), at, library))
 		return false;
+	plain(at, real);
 	return snprintf(list + used, len - used, "%s%s", used ? ":" : "", real) < (int)(len - used);
 }
 
@@ -81,8 +90,10 @@ static bool find_program(char out[static PATH_MAX], const char *const *places, s
 	if (own_directory(dir, sizeof(dir)))
 		for (size_t i = 0; i < n; i++)
 			if (snprintf(at, sizeof(at), "%s/%s", dir, places[i]) < (int)sizeof(at) &&
-			    beside(file, sizeof(file), at, program))
-				return realpath(file, out) != NULL;
+			    beside(file, sizeof(file), at, program)) {
+				plain(file, out);
+				return true;
+			}
 	return beside(out, PATH_MAX, LIBDIR_INSTALLED, program);
 }
 

@@ -311,7 +311,8 @@ static void explain_spawn(int err, const char *path, char *errbuf, size_t errlen
 {
 	char limit[LIMIT_TEXT_LEN];
 
-	limit_text(err, limit);
+	if (!*limit_text(err, limit))
+		refusal_text(err, limit);
 	snprintf(errbuf, errlen, "cannot start %s: %s%s", path, strerror(-err),
 		 *limit ? limit
 			: "; set its path in ROCEMU_AGENT_BIN, or run without an agent with "

@@ -14,6 +14,7 @@
 #include "agent/server.h"
 #include "agent/socket.h"
 #include "base/log.h"
+#include "base/memfile.h"
 #include "base/util.h"
 
 bool client_is_welcome(struct client *c)
@@ -220,7 +221,7 @@ static void write_status(const struct client *c, FILE *f)
 static int give_status(struct client *c)
 {
 	struct agent_msg answer = {.type = AGENT_STATUS_IS, .nfds = 1};
-	int fd = memfd_create("rocemu-status", MFD_CLOEXEC), r;
+	int fd = memfile_or_temporary("rocemu-status", MFD_CLOEXEC), r;
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!f) {

@@ -13,6 +13,7 @@
 
 #include "agent/launch.h"
 #include "agent/protocol.h"
+#include "base/limit.h"
 #include "base/util.h"
 
 #ifndef UDP_GRO
@@ -372,6 +373,34 @@ static void explain_in_use(const union addr *a, const char *name, char *buf, siz
 			 AGENT_PORT, name, AGENT_PORT);
 }
 
+/** The first port that a user without privileges may have; 0: not known. */
+static unsigned first_port(void)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");
+	unsigned port = 0;
+
+	if (f && fscanf(f, "%u", &port) != 1)
+		port = 0;
+	if (f)
+		fclose(f);
+	return port;
+}
+
+static void explain_refused(int err, const char *name, char *buf, size_t len)
+{
+	const unsigned first = err == -EACCES ? first_port() : 0;
+	char policy[LIMIT_TEXT_LEN];
+
+	if (first > AGENT_PORT)
+		snprintf(buf, len,
+			 "UDP port %d of %s is for privileged users: the first one for others is "
+			 "%u; as root: `sysctl -w net.ipv4.ip_unprivileged_port_start=%d`",
+			 AGENT_PORT, name, first, AGENT_PORT);
+	else
+		snprintf(buf, len, "no permission to open UDP port %d of %s: %s%s", AGENT_PORT,
+			 name, strerror(-err), refusal_text(err, policy));
+}
+
 void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf,
 			 size_t len)
 {
@@ -390,10 +419,8 @@ void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_
 		break;
 	case EACCES:
 	case EPERM:
-		snprintf(buf, len,
-			 "no permission to open UDP port %d of %s: a sandbox or security policy "
-			 "forbids it",
-			 AGENT_PORT, name);
+	case ENOSYS:
+		explain_refused(err, name, buf, len);
 		break;
 	case EMFILE:
 	case ENFILE:

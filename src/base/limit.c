@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/util.h"
@@ -54,5 +55,51 @@ const char *limit_text(int err, char buf[static LIMIT_TEXT_LEN])
 			snprintf(buf, LIMIT_TEXT_LEN, "; %s may have %llu %s",
 				 limits[i].who ? limits[i].who : "this process", value,
 				 limits[i].text);
+	return buf;
+}
+
+/* ---- policies ---- */
+
+/** Is there a line that begins with text? */
+static bool file_has(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "re");
+	char line[256];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strncmp(line, text, strlen(text)) == 0;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/** AppArmor's profile or SELinux's label of this process. @return false: none that restricts it. */
+static bool security_label(char *out, size_t len)
+{
+	FILE *f = fopen("/proc/self/attr/current", "re");
+	bool any = f && fgets(out, (int)len, f);
+
+	if (f)
+		fclose(f);
+	if (any)
+		out[strcspn(out, "\n")] = 0;
+	return any && *out && !strstr(out, "unconfined") && strcmp(out, "kernel") != 0;
+}
+
+const char *refusal_text(int err, char buf[static LIMIT_TEXT_LEN])
+{
+	const bool refused =
+		err == -EPERM || err == -EACCES || err == -ENOSYS || err == -EAFNOSUPPORT;
+	char label[80];
+
+	buf[0] = 0;
+	if (refused && file_has("/proc/self/status", "Seccomp:\t2"))
+		snprintf(buf, LIMIT_TEXT_LEN,
+			 "; a seccomp filter is in force, a container's or sandbox's, which may "
+			 "forbid it");
+	else if ((err == -EPERM || err == -EACCES) && security_label(label, sizeof(label)))
+		snprintf(buf, LIMIT_TEXT_LEN,
+			 "; the security profile \"%s\" is in force, which may forbid it", label);
 	return buf;
 }

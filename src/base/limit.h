@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which of this process's resource limits (setrlimit(2)) explains an error. */
+/*
+ * Which of this process's resource limits (setrlimit(2)), or which policy of the system, explains
+ * an error.
+ */
 #ifndef BASE_LIMIT_H
 #define BASE_LIMIT_H
 
@@ -11,5 +14,11 @@ enum { LIMIT_TEXT_LEN = 192 };
  * err: -errno. @return buf
  */
 const char *limit_text(int err, char buf[static LIMIT_TEXT_LEN]);
+
+/**
+ * The same for a system call that a policy may have refused (EPERM, EACCES, ENOSYS, EAFNOSUPPORT):
+ * a filter of system calls, or a security profile. Not for what another process has refused.
+ */
+const char *refusal_text(int err, char buf[static LIMIT_TEXT_LEN]);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "agent/client.h"
 #include "base/forks.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/timescale.h"
@@ -172,7 +173,9 @@ static void enlist(struct lane *l)
 
 static int fail(char *errbuf, size_t errlen, int err, const char *what)
 {
-	snprintf(errbuf, errlen, "%s: %s", what, strerror(-err));
+	char policy[LIMIT_TEXT_LEN];
+
+	snprintf(errbuf, errlen, "%s: %s%s", what, strerror(-err), refusal_text(err, policy));
 	return err;
 }
 

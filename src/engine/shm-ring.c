@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
 #include "base/sigwrite.h"
 #include "base/util.h"
 
@@ -33,7 +34,7 @@ _Static_assert(sizeof(struct shm_record) == 16, "the same for all compilers");
 
 int shm_ring_create(void)
 {
-	const int fd = memfd_create("rocemu-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const int fd = memfile("rocemu-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int err;
 
 	if (fd < 0)

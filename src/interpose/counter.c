@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/countfile.h"
+#include "base/memfile.h"
 #include "base/sigwrite.h"
 
 enum {
@@ -210,7 +211,7 @@ static int open_counter(int dir, const char *path)
 	append(&t, name, strlen(name));
 	if (!is_whole(&t))
 		return -1;
-	fd = (int)syscall(SYS_memfd_create, label, MFD_CLOEXEC);
+	fd = memfile(label, MFD_CLOEXEC);
 	if (fd >= 0 && !fill(fd, device, name)) {
 		syscall(SYS_close, fd);
 		fd = -1;

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/limit.h"
 #include "base/util.h"
 #include "netdev/addr.h"
 #include "netdev/inventory.h"
@@ -364,14 +365,15 @@ static int parse_spec(const struct inventory *inv, const char *spec, struct netd
 static int list_devices(const char *spec, bool loopback, struct netdev **out, unsigned *n,
 			char *errbuf, size_t errlen)
 {
+	char policy[LIMIT_TEXT_LEN];
 	struct inventory inv;
 	struct netdev *devs;
 	unsigned found = 0;
 	int ret = inventory_take(&inv, 0);
 
 	if (ret < 0)
-		return fail(errbuf, errlen, ret, "cannot list the network interfaces: %s",
-			    strerror(-ret));
+		return fail(errbuf, errlen, ret, "cannot list the network interfaces: %s%s",
+			    strerror(-ret), refusal_text(ret, policy));
 	spec = spec && *spec ? spec : NULL;
 	devs = calloc(spec ? count_entries(spec) : inv.n + 1, sizeof(*devs));
 	if (!devs)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/evq.h"
+#include "base/limit.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -91,26 +92,27 @@ static void context_fini(struct vb_context *c)
 		close(c->vctx.context.cmd_fd);
 }
 
+static int cannot_open(const struct vb_context *c, int err)
+{
+	char text[128 + LIMIT_TEXT_LEN], policy[LIMIT_TEXT_LEN];
+
+	snprintf(text, sizeof(text), "%s: cannot be opened: %s%s", c->netdev.name, strerror(-err),
+		 refusal_text(err, policy));
+	log_failure(err, text);
+	return err;
+}
+
 static int context_open(struct vb_context *c)
 {
-	char text[128];
 	int ret = evq_init(&c->async);
 
-	if (ret < 0) {
-		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name,
-			 strerror(-ret));
-		log_failure(ret, text);
-		return ret;
-	}
+	if (ret < 0)
+		return cannot_open(c, ret);
 	c->vctx.context.async_fd = c->async.fd;
 	c->vctx.context.cmd_fd = vb_placeholder_fd();
-	if (c->vctx.context.cmd_fd < 0 && errno != ENOSYS) {
-		ret = -errno;
-		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name,
-			 strerror(-ret));
-		log_failure(ret, text);
-		return ret;
-	}
+	/* A sandbox may forbid it; programs rarely use it. */
+	if (c->vctx.context.cmd_fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return cannot_open(c, -errno);
 	ret = vb_lanes_init(c);
 	return ret < 0 ? ret : vb_port_start(c);
 }

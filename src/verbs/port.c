@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/evq.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "engine/lane.h"
@@ -249,7 +250,7 @@ bool vb_port_is_gone(struct vb_context *c)
 int vb_port_start(struct vb_context *c)
 {
 	struct timed_faults faults;
-	char text[128];
+	char text[128 + LIMIT_TEXT_LEN], policy[LIMIT_TEXT_LEN];
 	int ret;
 
 	_Static_assert(ARRAY_LEN(events) == ARRAY_LEN(c->port.events), "one source per event");
@@ -267,8 +268,8 @@ int vb_port_start(struct vb_context *c)
 		ret = update(c, NULL, &faults);
 	if (ret < 0) {
 		netmon_remove(&c->port.listener);
-		snprintf(text, sizeof(text), "%s: cannot watch the network interfaces: %s",
-			 c->netdev.name, strerror(-ret));
+		snprintf(text, sizeof(text), "%s: cannot watch the network interfaces: %s%s",
+			 c->netdev.name, strerror(-ret), refusal_text(ret, policy));
 		log_failure(ret, text);
 		return ret;
 	}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memfile.h"
 #include "verbs/context.h"
 #include "verbs/dmabuf.h"
 #include "verbs/real.h"
@@ -17,7 +18,7 @@
 
 int vb_placeholder_fd(void)
 {
-	return memfd_create(PLACEHOLDER, MFD_CLOEXEC);
+	return memfile(PLACEHOLDER, MFD_CLOEXEC);
 }
 
 static bool is_placeholder(int fd)

@@ -42,6 +42,7 @@ import cases_pingpong
 import cases_port
 import cases_rdma
 import cases_rdmacore
+import cases_refused
 import cases_robust
 import cases_rsocket
 import cases_sanitizers
@@ -58,7 +59,7 @@ import cases_verbs
 import cases_why
 
 MODULES = (cases_addresses, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_interface, cases_capture, cases_counters,
-           cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
+           cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_refused, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_scale,
            cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_swept, cases_sysfs, cases_users,
            cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_intercept, cases_lessons, cases_limits, cases_why)

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
 #include "parity.h"
 
 const char *const run_names[RUNS] = {"A", "B", "A>B", "B>A"};
@@ -122,7 +123,7 @@ void transcript_free(struct transcript *t)
 /** Memory as a file, which ends with its processes. @return its descriptor, -1: there is none. */
 static int make_capture(const struct runner *r, char path[static 32])
 {
-	const int fd = r->captures ? memfd_create("capture", 0) : -1;
+	const int fd = r->captures ? memfile_or_temporary("capture", 0) : -1;
 
 	*path = 0;
 	if (fd < 0)
@@ -136,7 +137,9 @@ static int make_capture(const struct runner *r, char path[static 32])
 struct transcript runner_run(const struct runner *r, const struct target *req,
 			     const struct target *rsp, const char *scenario)
 {
-	int out = memfd_create("transcript", 0), err = memfd_create("errors", 0), status = 0;
+	const int out = memfile_or_temporary("transcript", 0);
+	const int err = memfile_or_temporary("errors", 0);
+	int status = 0;
 	struct transcript t = {.outcome = OUT_BROKEN};
 	char *errors, path[32];
 	const int capture = make_capture(r, path);
