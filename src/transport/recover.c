@@ -242,10 +242,30 @@ void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now)
 
 	a->reason = AGAIN_PROBE;
 	a->head_end = unit_end(qp, req->acked_psn);
+	a->head_at = now;
 	schedule(qp, now, req->acked_psn, a->head_end);
 }
 
 /* ---- what the answer shows ---- */
+
+/*
+ * After a loss, the answer to a probe comes a round trip later. A busy peer answers later, and
+ * first what was sent before the probe. An ACK acknowledges all that the peer has, but responses
+ * come one by one: that the next one is not here yet shows nothing.
+ */
+void recover_silence_end(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	const struct qp_req *req = &qp->req;
+	struct req_again *a = &qp->req.again;
+
+	if (a->reason != AGAIN_PROBE || now <= a->head_at + req->srtt + 4 * req->rttvar ||
+	    !before(req->acked_psn, req->send_psn))
+		return;
+	if (swqe_expects_response(sq_wqe(&qp->sq, req->acked))) {
+		a->reason = AGAIN_NONE;
+		a->steps = 0;
+	}
+}
 
 /** It came too soon to answer what was sent again: it is the late answer to the original. */
 static bool answer_is_late(const struct qp_req *req, rocemu_ns_t now)

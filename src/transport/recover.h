@@ -112,6 +112,8 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 void recover_hint(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /** Send the oldest unacknowledged unit again, to learn what the peer has. */
 void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now);
+/** There is progress after probes: was the peer busy? Then the probes show no loss. */
+void recover_silence_end(struct rocemu_qp *qp, rocemu_ns_t now);
 /** Send the packets that recover_can_fill() allows now. */
 void recover_fill(struct rocemu_qp *qp);
 /** The next packet out of turn. @return 1, or 0: none is missing any more. */

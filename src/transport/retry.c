@@ -215,7 +215,10 @@ static inline void acked_progress(struct rocemu_qp *qp, rocemu_ns_t now, uint64_
 	req->retry_left = qp->attr.retry_cnt;
 	req->rnr_left = qp->attr.rnr_retry;
 	req->went_back = false;
-	req->backoff = 0;
+	if (unlikely(req->backoff)) {
+		req->backoff = 0;
+		recover_silence_end(qp, now);
+	}
 	if (rocemu_psn_diff(req->charged_psn, req->acked_psn) < 0)
 		req->charged_psn = req->acked_psn;
 	if (rocemu_psn_diff(req->again.requested, req->acked_psn) < 0)

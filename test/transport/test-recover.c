@@ -310,6 +310,38 @@ TEST(recover_probe, end_of_window_lost__found_out_within_three_round_trips)
 	bench_free(b);
 }
 
+/** What follows a probe of two READs of two responses each. The first is answered ns later. */
+static const char *answer_read_probe(struct bench *b, rocemu_ns_t ns)
+{
+	bench_post(b, IBV_WR_RDMA_READ, 512);
+	bench_post(b, IBV_WR_RDMA_READ, 512);
+	bench_out(b);
+	expire(b);
+	assert_string_equal(bench_out(b), "READ_REQUEST 1+512 A");
+	bench_wait(b, ns);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_FIRST, 1, 0, 256);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 2, 0, 256);
+	return bench_out(b);
+}
+
+TEST(recover_probe, read_answered_a_round_trip_later__asks_for_the_next)
+{
+	struct bench *b = start(0);
+
+	assert_string_equal(answer_read_probe(b, 50000), "READ_REQUEST 3+512 A");
+	bench_free(b);
+}
+
+/* The peer was busy: the responses to the other READ come behind this one's. */
+TEST(recover_probe, read_answered_later_than_that__others_not_requested_again)
+{
+	struct bench *b = start(0);
+
+	assert_string_equal(answer_read_probe(b, MS / 2), "");
+	assert_int_equal(rocemu_ep_get_stats(b->ep)->retransmits, 1);
+	bench_free(b);
+}
+
 TEST(recover_probe, lost_after_a_nak__sooner)
 {
 	struct bench *b = start(0);
