@@ -194,10 +194,12 @@ void stat_row(char out[static STAT_ROW], const struct rocemu_qp_report *q)
 
 void stat_device_line(char out[static STAT_ROW], const struct stat_lane *l)
 {
-	uint64_t dropped = 0;
+	const uint64_t *drops = l->counts.ep.drops;
+	uint64_t refused = 0;
 
 	for (unsigned i = 1; i < ROCEMU_DROP_COUNT; i++)
-		dropped += l->counts.ep.drops[i];
+		if (i != ROCEMU_DROP_GHOST && i != ROCEMU_DROP_CNP)
+			refused += drops[i];
 	if (l->busy && l->busy_tid)
 		snprintf(out, STAT_ROW, "  %.32s: busy: its lock is held by thread %u (%.15s)",
 			 l->device, l->busy_tid, l->holder);
@@ -206,10 +208,11 @@ void stat_device_line(char out[static STAT_ROW], const struct stat_lane *l)
 	else
 		snprintf(out, STAT_ROW,
 			 "  %.32s: %u QPs, %u CQs, %u MRs; packets dropped: %" PRIu64
-			 " refused, %" PRIu64 " by the socket; %" PRIu64 " not sent",
+			 " refused, %" PRIu64 " late, %" PRIu64 " by the socket; %" PRIu64
+			 " not sent",
 			 l->device, l->objects[ROCEMU_OBJECT_QP], l->objects[ROCEMU_OBJECT_CQ],
-			 l->objects[ROCEMU_OBJECT_MR], dropped, l->counts.lane.rx_sock_drops,
-			 l->counts.lane.tx_errors);
+			 l->objects[ROCEMU_OBJECT_MR], refused, drops[ROCEMU_DROP_GHOST],
+			 l->counts.lane.rx_sock_drops, l->counts.lane.tx_errors);
 	for (char *c = out; *c; c++)
 		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
 			*c = '?';

@@ -61,7 +61,7 @@ unsigned stat_sort(const struct stat_lane *l, const struct stat_filter *f, const
 		   unsigned *of);
 bool stat_is_sort_key(const char *key);
 /** The heading of the columns, and a QP's row; out has room for STAT_ROW. */
-enum { STAT_ROW = 160 };
+enum { STAT_ROW = 200 };
 const char *stat_heading(void);
 void stat_row(char out[static STAT_ROW], const struct rocemu_qp_report *q);
 void stat_device_line(char out[static STAT_ROW], const struct stat_lane *l);

@@ -186,6 +186,18 @@ def loss(config, _lab):
     return f'{counted} sent again'
 
 
+def late(config, _lab):
+    """Answers that come twice are late, not refused."""
+    def dropped():
+        found = re.findall(r'packets dropped: (\d+) refused, (\d+) late, 0 by the socket', place.stat())
+        return found and any(late != '0' for _, late in found) and found
+
+    with Place(config) as place:
+        _server, client = place.pingpong(('--impair', 'dup=10%,seed=5', *PATIENT))
+        found = place.until(client, dropped, 'late answers were shown')
+        expect(all(refused == '0' for refused, _ in found), f'{found}')
+
+
 def users(config, _lab):
     """A user sees the own processes; root sees all."""
     need_nobody(config)
@@ -500,6 +512,7 @@ def cases():
     return [
         Case('stat/running', running, QUICK, needs=('ibv_rc_pingpong',)),
         Case('stat/loss', loss, NORMAL, needs=('ibv_rc_pingpong',)),
+        Case('stat/late', late, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/users', users, NORMAL, needs=('ibv_rc_pingpong', 'setpriv')),
         Case('stat/squatted', squatted, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/stopped', stopped, NORMAL, needs=('ibv_rc_pingpong',)),
