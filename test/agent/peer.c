@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "netns.h"
 #include "test.h"
+#include "user.h"
 
 enum { PATIENCE_MS = 10000 };
 
@@ -238,7 +239,7 @@ struct peer peer_spawn(uid_t uid, void (*run)(int ctl))
 	assert_true(p.pid >= 0);
 	if (p.pid == 0) {
 		close(pair[0]);
-		if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+		if (uid && user_become(uid))
 			_exit(4);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		run(pair[1]);

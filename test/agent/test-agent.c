@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "peer.h"
 #include "test.h"
+#include "user.h"
 
 enum { NOBODY = 65534 };
 
@@ -500,14 +501,6 @@ TEST(agent, options__exit_codes)
 	assert_int_equal(exit_code(pid), 0);
 }
 
-static void need_root(void)
-{
-	if (geteuid() != 0) {
-		print_message("skipped: needs root\n");
-		skip();
-	}
-}
-
 TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 {
 	struct agent_msg m;
@@ -516,7 +509,7 @@ TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 	int status;
 	pid_t pid;
 
-	need_root();
+	user_need(NOBODY, NULL);
 	env_enter();
 	c = join();
 	assert_int_equal(agent_instance_init(&instance, false), 0);
@@ -524,7 +517,7 @@ TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 	if (pid == 0) {
 		int fd;
 
-		if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
+		if (user_become(NOBODY))
 			_exit(1);
 		fd = agent_connect(&instance, 1000);
 		/* It refuses without a request. */
@@ -550,7 +543,7 @@ TEST(agent, system_wide__serves_all_users_and_outlives_itself)
 	int before;
 	pid_t pid;
 
-	need_root();
+	user_need(NOBODY, NULL);
 	env_enter();
 	pid = exec_agent((const char *[]){"--foreground", "--system", NULL});
 	close(wait_up(true));

@@ -15,6 +15,7 @@
 #include "agent/group.h"
 #include "gsi-scene.h"
 #include "test.h"
+#include "user.h"
 
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
 
@@ -401,8 +402,7 @@ TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
 	uint32_t id, key;
 	int r;
 
-	if (geteuid() != 0)
-		skip();
+	user_need(NOBODY, NULL);
 	enter();
 	bind.addr = any_v4;
 	assert_int_equal(system(AGENT_BIN " --system --idle-timeout 5"), 0);

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "gsi-peer.h"
 #include "peer.h"
+#include "user.h"
 
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
 
@@ -192,8 +193,7 @@ TEST(cm, another_user__refused)
 	pid_t pid;
 	int status;
 
-	if (geteuid() != 0)
-		skip();
+	user_need(65534, NULL);
 	env_enter();
 	a = gsi_peer_start_at(&at);
 	assert_int_equal(agent_instance_init(&instance, false), 0);
@@ -201,7 +201,7 @@ TEST(cm, another_user__refused)
 	if (pid == 0) {
 		int fd;
 
-		if (setresuid(65534, 65534, 65534))
+		if (user_become(65534))
 			_exit(9);
 		fd = agent_connect(&instance, PATIENCE_MS);
 		if (fd < 0 || agent_msg_recv(fd, &answer, 0))

@@ -12,6 +12,7 @@
 #include "agent/launch.h"
 #include "peer.h"
 #include "test.h"
+#include "user.h"
 #include "users.h"
 
 /* The PID in LISTEN_PID. */
@@ -55,7 +56,7 @@ static pid_t start(int fd, int whose, const char *count, bool system, uid_t uid,
 			(void)fcntl(3, F_SETFD, 0);
 		else
 			dup2(fd, 3);
-		if (uid && setresuid(uid, uid, uid))
+		if (uid && user_become(uid))
 			_exit(9);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		execl(AGENT_BIN, AGENT_BIN, "--foreground", "--idle-timeout", "0.05",
@@ -112,7 +113,7 @@ TEST(passed, listener_made_by_root__an_agent_without_privileges_serves_all_users
 {
 	int fd;
 
-	need_users();
+	need_users(AGENT_BIN);
 	fd = local_socket(SOCK_SEQPACKET, true, "", true);
 	serve_once(fd, true, ANN);
 	serve_once(fd, true, ANN);
@@ -181,10 +182,10 @@ TEST(passed, listener_of_another_user__refused)
 {
 	int fd;
 
-	need_users();
-	assert_int_equal(seteuid(ANN), 0);
+	need_users(AGENT_BIN);
+	user_act_as(ANN);
 	fd = local_socket(SOCK_SEQPACKET, true, "", true);
-	assert_int_equal(seteuid(0), 0);
+	user_return();
 	REFUSED("made by user", fd, "1", true, 0);
 	/* No socket is passed: then it needs root. */
 	REFUSED("only root", open("/dev/null", O_RDWR | O_CLOEXEC), "0", true, ANN);
@@ -194,10 +195,10 @@ TEST(passed, an_agent_runs_under_another_name__refused)
 {
 	int fd;
 
-	need_users();
-	assert_int_equal(seteuid(ANN), 0);
+	need_users(NULL);
+	user_act_as(ANN);
 	fd = local_socket(SOCK_SEQPACKET, true, "", true);
-	assert_int_equal(seteuid(0), 0);
+	user_return();
 	run_system();
 	close(fd);
 	REFUSED("another agent runs", local_socket(SOCK_SEQPACKET, true, "", true), "1", true, 0);

@@ -5,6 +5,7 @@
 
 #include "gsi-scene.h"
 #include "test.h"
+#include "user.h"
 #include "users.h"
 
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
@@ -133,9 +134,9 @@ static struct agent_status *status_of(uid_t uid)
 	char text[400];
 	int r;
 
-	assert_int_equal(seteuid(uid), 0);
+	user_act_as(uid);
 	r = agent_client_status(true, &st, text, sizeof(text));
-	assert_int_equal(seteuid(0), 0);
+	user_return();
 	assert_int_equal(r, 0);
 	return st;
 }

@@ -7,6 +7,7 @@
 
 #include "peer.h"
 #include "test.h"
+#include "user.h"
 #include "users.h"
 
 /* Another user's program that has a name. */
@@ -25,11 +26,11 @@ static void squat(struct squatter *s, bool system, const char *suffix, int queue
 
 	assert_int_equal(agent_instance_init(&instance, system), 0);
 	len = agent_instance_addr(&instance, suffix, &sa);
-	assert_int_equal(seteuid(ANN), 0);
+	user_act_as(ANN);
 	assert_int_equal(bind(fd, (struct sockaddr *)(void *)&sa, len), 0);
 	if (queue >= 0)
 		assert_int_equal(listen(fd, queue), 0);
-	assert_int_equal(seteuid(0), 0);
+	user_return();
 	s->fds[s->n++] = fd;
 }
 
@@ -45,7 +46,7 @@ TEST(users, names_of_the_agent_taken_by_another_user__the_agent_is_found_by_anot
 	struct agent_client *c, *d;
 	pid_t pid;
 
-	need_users();
+	need_users(NULL);
 	squat(&s, false, "", 1000);
 	squat(&s, false, "+0000000000000000", 1000);
 	squat(&s, true, "", 1000);
@@ -73,7 +74,7 @@ TEST(users, name_taken_and_not_listened_on__the_agent_starts_with_another_one)
 {
 	struct squatter s = {0};
 
-	need_users();
+	need_users(NULL);
 	squat(&s, false, "", -1);
 	expect_service(1);
 	release(&s);
@@ -90,7 +91,7 @@ TEST(users, name_taken_and_its_queue_full__the_agent_is_found_by_another_name)
 	unsigned n = 0;
 	socklen_t len;
 
-	need_users();
+	need_users(NULL);
 	squat(&s, false, "", 1);
 	assert_int_equal(agent_instance_init(&instance, false), 0);
 	len = agent_instance_addr(&instance, "", &sa);
@@ -110,7 +111,7 @@ TEST(users, name_of_the_system_wide_agent_taken__it_starts_and_serves)
 	struct squatter s = {0};
 	struct peer ann;
 
-	need_users();
+	need_users(NULL);
 	squat(&s, true, "", 1000);
 	run_system();
 	ann = peer_start(ANN);
@@ -128,7 +129,7 @@ TEST(users, many_started_at_once_beside_a_squatter__one_agent_stays)
 	struct peer p[N];
 	char text[400];
 
-	need_users();
+	need_users(NULL);
 	squat(&s, false, "", 1000);
 	for (unsigned i = 0; i < N; i++)
 		p[i] = peer_start(0);
@@ -151,7 +152,7 @@ TEST(users, two_names_of_one_user__two_agents_that_do_not_share_an_address)
 	char name[2][33] = {"x", "x.1"};
 	struct peer p[2];
 
-	need_users();
+	need_users(NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		setenv("ROCEMU_AGENT_NAME", name[i], 1);
 		p[i] = peer_start(0);

@@ -79,7 +79,7 @@ TEST(users, strangers_connect_to_a_users_own_agent__they_take_no_room)
 	int fds[2 * AGENT_SLOTS + 1];
 	struct agent_client *c;
 
-	need_users();
+	need_users(NULL);
 	c = join();
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		fds[i] = connect_as(ANN, false);

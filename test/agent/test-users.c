@@ -11,6 +11,7 @@
 
 #include "peer.h"
 #include "test.h"
+#include "user.h"
 #include "users.h"
 
 /* ---- what one user had ---- */
@@ -108,11 +109,11 @@ TEST(users, steering_changed_by_a_client__it_receives_nothing_of_others)
 	ann_fd = take_socket(ann, &addr);
 	bob_fd = take_socket(bob, &addr);
 	/* Back to choosing by a hash: packets for Ann's slot go anywhere. */
-	assert_int_equal(seteuid(BOB), 0);
+	user_act_as(BOB);
 	assert_int_equal(setsockopt(bob_fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &off, sizeof(off)),
 			 0);
 	assert_int_equal(setsockopt(bob_fd, SOL_SOCKET, SO_DETACH_FILTER, &off, sizeof(off)), -1);
-	assert_int_equal(seteuid(0), 0);
+	user_return();
 	for (unsigned i = 0; i < 200; i++)
 		send_to_qpn(&addr, QPN(ann_welcome.u.welcome.place, i));
 	assert_int_equal(recv(bob_fd, packet, sizeof(packet), MSG_DONTWAIT), -1);

@@ -12,17 +12,16 @@
 #include "agent/launch.h"
 #include "peer.h"
 #include "test.h"
+#include "user.h"
 
 static pid_t holder; /* of the system-wide agent of the test */
 
-void need_users(void)
+void need_users(const char *program)
 {
 	struct rlimit rl;
 
-	if (geteuid() != 0) {
-		print_message("skipped: needs root, to be several users\n");
-		skip();
-	}
+	user_need(ANN, program);
+	user_need(BOB, program);
 	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_max < 8192) {
 		print_message("skipped: the hard limit of open files is below 8192\n");
 		skip();
@@ -60,7 +59,7 @@ void run_system(void)
 
 void start_system(void)
 {
-	need_users();
+	need_users(NULL);
 	run_system();
 }
 
@@ -91,9 +90,9 @@ int connect_as(uid_t uid, bool system)
 	int fd;
 
 	assert_int_equal(agent_instance_init(&instance, system), 0);
-	assert_int_equal(seteuid(uid), 0);
+	user_act_as(uid);
 	fd = agent_connect(&instance, 10000);
-	assert_int_equal(seteuid(0), 0);
+	user_return();
 	assert_true(fd >= 0);
 	return fd;
 }

@@ -16,11 +16,14 @@ enum { ANN = 65534, BOB = 65533 };
 
 #define QPN(slot, index) ((uint32_t)(slot) << 14 | (index))
 
-/** Enter a network namespace. Skips the calling test without root or enough descriptors. */
-void need_users(void);
+/**
+ * Enter a network namespace. Skips the calling test without enough descriptors, or where program
+ * (NULL: none) cannot be run as ANN and BOB.
+ */
+void need_users(const char *program);
 /** Start a system-wide agent, and wait until it answers. */
 void run_system(void);
-/** need_users() and run_system(). */
+/** need_users(NULL) and run_system(). */
 void start_system(void);
 void stop_system(void);
 

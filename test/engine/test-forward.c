@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "test.h"
+#include "user.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -223,10 +224,7 @@ TEST(forward, another_user_has_the_name__gets_nothing_and_is_not_heard)
 	char byte = 0;
 	pid_t pid;
 
-	if (geteuid() != 0) {
-		print_message("skipped: needs root for a second user\n");
-		return;
-	}
+	user_need(NOBODY, NULL);
 	a = start(SLOT_A);
 	assert_int_equal(pipe(up), 0);
 	assert_int_equal(pipe(down), 0);
@@ -235,7 +233,7 @@ TEST(forward, another_user_has_the_name__gets_nothing_and_is_not_heard)
 		struct forward *mine;
 		int fd, conn;
 
-		if (setresuid(NOBODY, NOBODY, NOBODY))
+		if (user_become(NOBODY))
 			_exit(10);
 		fd = squat();
 		/* As a lane of root's it cannot send either: names are by user. */

@@ -2,13 +2,15 @@
 """Hosts that lack what others have: /proc, /sys, places to write to, a home, descriptors. Each case has network and mount
 namespaces of its own, so that the agent lacks it as well."""
 import json
+import os
 import subprocess
 
 from cases_cm import PORT_SPACE
 from harness import NORMAL, Case, Proc, Side, Skip, expect, may_make_netns, new_port, rocemu_argv, sanitizer_env, wait_gone
 
 SIDE = Side('dev0=lo', '127.0.0.1')
-READ_ONLY = '; '.join(f'mount -t tmpfs -o ro none {place}' for place in ('/tmp', '/dev/shm', '/run'))
+HIDDEN = ('/tmp', '/dev/shm', '/run')
+READ_ONLY = '; '.join(f'mount -t tmpfs -o ro none {place}' for place in HIDDEN)
 HOMELESS = 'unset HOME XDG_RUNTIME_DIR TMPDIR'
 
 # How the namespaces are prepared, and what each process does first.
@@ -29,6 +31,9 @@ class Host:
         reason = may_make_netns()
         if reason:
             raise Skip(reason)
+        for place in HIDDEN:
+            if READ_ONLY in prepare and os.path.realpath(config.build).startswith(place + '/'):
+                raise Skip(f'the build is below {place}, which this case hides')
         self.config = config
         self.script = f'{first}; exec "$@"'
         self.procs = []

@@ -17,7 +17,7 @@ import tempfile
 import threading
 
 import icrc_check
-from harness import (FULL, NORMAL, QUICK, Case, Failure, Proc, Side, Topology, VethPair, expect, new_port, start, wait_gone)
+from harness import (FULL, NORMAL, QUICK, Case, Failure, Proc, Side, Topology, VethPair, expect, new_port, start, users, wait_gone)
 
 ROCE_PORT = 4791
 PORT_SPACE = {'tcp': 0x0106, 'udp': 0x0111, 'ib': 0x013f, 'ipoib': 0x0002}
@@ -29,7 +29,7 @@ def agent_status(config, side, user=None):
     """The status of the agent of a side's host, or None: there is none."""
     argv = [config.rocemu, 'agent', '--status', '--json']
     if user is not None:
-        argv = ['setpriv', f'--reuid={user}', f'--regid={user}', '--clear-groups'] + argv
+        argv = users.command(user) + argv
     if side.netns:
         argv = ['ip', 'netns', 'exec', side.netns] + argv
     p = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -12,9 +12,8 @@ import time
 import qp1
 from cases_cm import agent_status
 from cases_cm_end import GUARD_MS, Actor
-from harness import NORMAL, Case, Failure, expect, new_port
+from harness import NOBODY, NORMAL, Case, Failure, expect, need_user, new_port, users
 
-NOBODY = 65534
 HOSTILE = '127.0.0.77'
 DRAIN_MS = 100
 SWEEP = 1000                # IDs on both sides of the right one
@@ -78,9 +77,7 @@ def from_elsewhere(end):
 def forge(ends, request, sent):
     """The process of the other user."""
     if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        users.become(NOBODY)
     rng = random.Random(4791)
     for end in ends:
         near, far = qp1.Sender(end['peer'], end['address']), qp1.Sender(HOSTILE, end['address'])
@@ -123,6 +120,8 @@ def agent_has_read(config, topo, wanted):
 def forged(config, lab):
     topo = lab.get('lo-two')
     topo.check()
+    if os.geteuid() == 0:
+        need_user(NOBODY)
     port = new_port()
     with tempfile.TemporaryDirectory(prefix='rocemu-forged-') as d:
         capture = os.path.join(d, 'client.pcap')

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests packets that another user of the machine sends to a foreign connection."""
-import os
 import re
 import socket
 import struct
 import time
 
-from cases_robust import NOBODY, Traffic
-from harness import NORMAL, Case, Failure, Proc, Side, Skip, Topology, expect, sanitizer_env
+from cases_robust import Traffic
+from harness import NOBODY, NORMAL, Case, Failure, Proc, Side, Skip, Topology, expect, need_user, sanitizer_env
 
 ROCE_PORT = 4791
 RC, RC_SENDS = range(0x20), range(5)    # opcodes
@@ -59,8 +58,7 @@ def sweep(config, kind, source, destination, qpn, first):
 
 def swept(config, _):
     """A connection under traffic lives through a sweep over PSNs towards each of its QPs."""
-    if os.geteuid() != 0:
-        raise Skip('another user, and a look at lo, need root')
+    need_user(NOBODY, config.rocemu)
     sides = [Side(f'forged0={address}', address, name='forged0') for address in (SERVER, CLIENT)]
     took = 0
     with Traffic(config, Topology('forged', *sides), '-e') as t:

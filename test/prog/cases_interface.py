@@ -11,8 +11,7 @@ import time
 
 from cases_cm import Session, agent_status
 from cases_network import flow
-from cases_robust import NOBODY, need_nobody
-from harness import NORMAL, POLL_S, QUICK, Case, Failure, Proc, Side, Skip, Topology, VethPair, expect, may_make_netns, pair
+from harness import NOBODY, NORMAL, POLL_S, QUICK, Case, Failure, Proc, Side, Skip, Topology, VethPair, expect, may_make_netns, need_user, pair
 
 # Counts what leaves the namespace's interfaces from addresses to port 4791, until a signal comes: packets of QP 1, and
 # all others.
@@ -266,7 +265,7 @@ def old_kernel(config, rails):
 
 def ordinary_user(config, rails):
     """No right at all is needed."""
-    need_nobody(config)
+    need_user(NOBODY, config.rocemu)
     argv = ['ibv_rc_pingpong', '-d', 'dev0', '-g', 0, '-p', 18500, '-n', 50, '-c']
     topo = rails.sides(1, 1)
     with Counter(topo.server) as first, Counter(topo.client) as second:

@@ -3,9 +3,8 @@
 import re
 import subprocess
 
-from harness import NORMAL, QUICK, Case, Side, Skip, VethPair, expect, gid_index, may_make_netns, pair, start
+from harness import NOBODY, NORMAL, QUICK, Case, Side, Skip, VethPair, expect, gid_index, may_make_netns, need_user, pair, start
 
-NOBODY = 65534
 GROUPS = {4: '239.44.55.66', 6: 'ff15::4:5:6'}
 LINK_LOCAL = 'ff02::4:5:6'
 INTERFACE_LOCAL = 'ff01::4:5:6'
@@ -61,8 +60,7 @@ def loopback(family):
 
 def two_users(config, lab):
     topo = lab.get('lo-two')
-    if may_make_netns():
-        raise Skip('other users need root')
+    need_user(NOBODY, config.rocemu)
     return spread(config, topo.client, [(topo.client, None), (Side('hostc=127.0.0.3', '127.0.0.3', name='hostc'), NOBODY)],
                   TWO_USERS)
 

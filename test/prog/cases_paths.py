@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 
-from harness import (HANG_GUARD_S, NORMAL, POLL_S, QUICK, Case, Proc, Side, Skip, VethPair, expect, may_make_netns, new_port,
-                     run, sanitizer_env, start)
+from harness import (HANG_GUARD_S, NOBODY, NORMAL, POLL_S, QUICK, Case, Proc, Side, Skip, VethPair, expect, may_make_netns,
+                     new_port, run, sanitizer_env, start)
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 DEV = '/sys/class/infiniband/dev0'
@@ -292,7 +292,7 @@ def mounted(config, _lab):
     command = (f'unset LD_PRELOAD; cat {DEV}/node_type {DEV}/ports/1/link_layer; ls /sys/class/infiniband; '
                'readlink -f /sys/class/infiniband/dev0; cat /sys/class/infiniband_verbs/uverbs*/ibdev; ls /sys/class/net/lo; '
                'ls /sys/devices/virtual | grep -x net; id -u')
-    for user in (None, 65534) if os.geteuid() == 0 else (None,):
+    for user in (None, NOBODY) if os.geteuid() == 0 else (None,):
         p = run(config, SIDE, ['sh', '-c', command], options=['--mount-paths'], user=user)
         if p.popen.returncode == 1 and re.search('--mount-paths: (no |)mount namespace|--mount-paths: (overlay on|/proc/self/)', p.stderr):
             raise Skip(p.stderr)
@@ -317,7 +317,7 @@ def privileged(config, _lab):
         program = os.path.join(scratch, 'ls')
         shutil.copy('/bin/ls', program)
         os.chmod(program, 0o4755)
-        p = run(config, SIDE, [program, '-d', DEV], user=65534)
+        p = run(config, SIDE, [program, '-d', DEV], user=NOBODY)
         if 'cannot be preloaded' in p.stderr:
             raise Skip(p.stderr)
         expect(p.popen.returncode == 2 and 'No such file' in p.stderr, 'it saw the tree', p)

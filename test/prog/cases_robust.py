@@ -4,16 +4,14 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 
-from harness import (FULL, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, Topology, expect, new_port, pair,
+from harness import (FULL, NOBODY, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, Topology, expect, need_user, new_port, pair,
                      sanitizer_env, start)
 
-NOBODY = 65534
 ROCE_PORT = 4791
 PAIRS = 32
 
@@ -179,18 +177,9 @@ def agent_off_second_process(config, lab):
         first.kill()
 
 
-def need_nobody(config):
-    if os.geteuid() != 0 or not shutil.which('setpriv'):
-        raise Skip('needs root and setpriv to become another user')
-    p = subprocess.run(['setpriv', f'--reuid={NOBODY}', f'--regid={NOBODY}', '--clear-groups', config.rocemu,
-                        '--version'], capture_output=True, text=True)
-    if p.returncode != 0:
-        raise Skip('user nobody cannot read the build directory')
-
-
 def unprivileged(config, lab):
     """No root anywhere: a user without any right runs a pair, captures, and has an own agent."""
-    need_nobody(config)
+    need_user(NOBODY, config.rocemu)
     side = Side('hostn=127.0.0.7', '127.0.0.7', name='hostn')
     port = new_port()
     server = start(config, side, pingpong(side, port, '-c'), 'server', user=NOBODY)
@@ -204,7 +193,7 @@ def unprivileged(config, lab):
 
 def other_user(config, lab):
     """An address that another user's agent has: the error and the remedy."""
-    need_nobody(config)
+    need_user(NOBODY, config.rocemu)
     side = Side('hosto=127.0.0.8', '127.0.0.8', name='hosto')
     port = new_port()
     first = start(config, side, pingpong(side, port), 'first')
@@ -219,7 +208,7 @@ def other_user(config, lab):
 
 def system_agent(config, lab):
     """`rocemu agent --system` serves all users on one address."""
-    need_nobody(config)
+    need_user(NOBODY, config.rocemu)
     side = Side('hosts=127.0.0.10', '127.0.0.10', name='hosts')
     port = new_port()
     agent = Proc([config.rocemu, 'agent', '--system', '--foreground'], sanitizer_env(config), name='agent')

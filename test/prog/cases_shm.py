@@ -10,8 +10,7 @@ import tempfile
 import cases_capture
 import cases_cm
 import cases_perftest
-from cases_robust import NOBODY, need_nobody
-from harness import FULL, NORMAL, QUICK, Case, Proc, Side, expect, gid_index, new_port, pair, sanitizer_env, start
+from harness import FULL, NOBODY, NORMAL, QUICK, Case, Proc, Side, expect, gid_index, need_user, new_port, pair, sanitizer_env, start
 
 WIRE = ('--wire', 'shm')
 SHM = {'ROCEMU_WIRE': 'shm'}
@@ -126,7 +125,7 @@ def other_namespace(config, lab):
 
 def other_user(config, lab):
     """Two users on one address, by a system-wide agent."""
-    need_nobody(config)
+    need_user(NOBODY, config.rocemu)
     side, port = Side('hostw=127.0.0.14', '127.0.0.14', name='hostw'), new_port()
     argv = ['ibv_rc_pingpong', '-d', side.name, '-g', 0, '-p', port, '-n', ITERS[0]]
     agent = Proc([config.rocemu, 'agent', '--system', '--foreground'], sanitizer_env(config), name='agent')

@@ -13,8 +13,8 @@ import time
 import urllib.error
 import urllib.request
 
-from cases_robust import NOBODY, need_nobody
-from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, expect, may_make_netns, new_port, run, sanitizer_env, start
+from harness import (HANG_GUARD_S, NOBODY, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, expect, may_make_netns, need_user, new_port, run,
+                     sanitizer_env, start)
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 FOREVER = 1000000000
@@ -200,7 +200,8 @@ def late(config, _lab):
 
 def users(config, _lab):
     """A user sees the own processes; root sees all."""
-    need_nobody(config)
+    need_user(NOBODY, config.rocemu)
+    need_user(NOBODY - 1, config.rocemu)
     with Place(config, env=False) as place:
         # An agent of each user, and so an address of each.
         server, client = place.pingpong(user=NOBODY, side=Side('dev0=127.0.0.21', '127.0.0.21'))

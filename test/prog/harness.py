@@ -13,9 +13,15 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+
+import users  # noqa: E402 # pylint: disable=wrong-import-position
+from users import NOBODY  # noqa: E402,F401 # pylint: disable=wrong-import-position,unused-import
 
 HANG_GUARD_S = 120
 POLL_S = 0.01
@@ -50,6 +56,13 @@ class Config:
         with open(os.path.join(self.build, 'meson-info', 'intro-buildoptions.json'), encoding='utf-8') as f:
             if any(o['name'] == part and o['value'] == 'disabled' for o in json.load(f)):
                 raise Skip(f'this build has no {part}')
+
+
+def need_user(user, *program):
+    """Skip where no process can become that user, or where that user cannot run the program."""
+    reason = users.why_not(user, *program)
+    if reason:
+        raise Skip(reason)
 
 
 # ---- TCP ports -------------------------------------------------------------------------------------------
@@ -92,7 +105,8 @@ class Proc:
         self.env = dict(env or {})
         command = list(wrapper) + self.argv
         if user is not None:
-            command = ['setpriv', f'--reuid={user}', f'--regid={user}', '--clear-groups'] + command
+            need_user(user, self.argv[0])
+            command = users.command(user) + command
         if netns:
             command = ['ip', 'netns', 'exec', netns] + command
         self.begin = time.monotonic()

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
 
 import commands  # noqa: E402,F401 # pylint: disable=wrong-import-position,unused-import
 import netns  # noqa: E402 # pylint: disable=wrong-import-position
+import users  # noqa: E402 # pylint: disable=wrong-import-position
 from netns import skip  # noqa: E402 # pylint: disable=wrong-import-position
 
 USER_ID = 54791     # of no user
@@ -29,7 +30,7 @@ def as_user():
     """A command's first words that make it an ordinary user's."""
     if os.geteuid() != 0:
         return []
-    return ['setpriv', f'--reuid={USER_ID}', f'--regid={USER_ID}', '--clear-groups', '--inh-caps=-all', '--no-new-privs']
+    return users.command(USER_ID, '--inh-caps=-all', '--no-new-privs')
 
 
 def environment(home, prefix):
@@ -72,6 +73,9 @@ def run_cases(names, programs):
         if os.geteuid() == 0:
             os.chown(home, USER_ID, USER_ID)
         tree = install(meson, build, prefix, work)
+        why_not = users.why_not(USER_ID, str(tree / 'bin/rocemu')) if os.geteuid() == 0 else None
+        if why_not:
+            skip(why_not)
         os.environ.clear()
         os.environ.update(environment(home, tree))
         os.chdir(home)
