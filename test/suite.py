@@ -127,7 +127,7 @@ class Tally:
 
 
 def unsuitable(top):
-    """Why tests fail in this directory, whatever the code is; lines. Only root starts processes as other users and mounts over directories."""
+    """Why tests are skipped in this directory; lines. Only root starts processes as other users and mounts over directories."""
     if os.geteuid() != 0:
         return []
     places = [top]
@@ -135,8 +135,21 @@ def unsuitable(top):
         places.append(os.path.dirname(places[-1]))
     closed = [p for p in places if not os.stat(p).st_mode & 0o001]
     hidden = [p for p in HIDDEN if p in places[1:]]
-    return ([f'other users cannot enter {closed[-1]}: the tests with a second user fail in a directory below it'] if closed else []) + \
-        [f'bare/* fail below {p}: they hide it' for p in hidden]
+    return ([f'other users cannot enter {closed[-1]}: the tests with a second user are skipped'] if closed else []) + \
+        [f'this directory is below {p}: those of the tests bare/* that hide it are skipped' for p in hidden]
+
+
+def unusable(stages):
+    """Why nothing can be run here, in one line that says what to do; or None."""
+    for stage in stages:
+        place = BUILDS.get(stage, BUILDS['plain'])[0]
+        place = os.path.abspath(place if os.path.exists(place) else '.')
+        if not os.access(place, os.W_OK):
+            return f'user {os.geteuid()} cannot write to {place}, which belongs to user {os.stat(place).st_uid}: run this in a copy of your own'
+    place = os.environ.get('TMPDIR') or '/tmp'
+    if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
+        return f'user {os.geteuid()} cannot write to {place}: set TMPDIR to a directory where that is possible'
+    return None
 
 
 def say(text):
@@ -513,8 +526,9 @@ def interop(args, tally):
 # ---- the command line ------------------------------------------------------------------------------------
 
 def arguments():
-    p = argparse.ArgumentParser(prog='test/run.sh', description=__doc__,
+    p = argparse.ArgumentParser(prog='test/run.sh', description=__doc__, allow_abbrev=False,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--no-build', action='store_true', help='with --only: the tests that match, as they were built before; installs nothing')
     p.add_argument('--list', action='store_true', help='print the names of the tests and stop')
     p.add_argument('--only', metavar='PATTERN', action='append', default=[],
                    help='only tests whose name matches (* and ?; a part suffices); stage plain unless said otherwise')
@@ -523,7 +537,10 @@ def arguments():
     p.add_argument('--full', action='store_true', help='the whole matrix of program tests')
     p.add_argument('--sanitize', choices=('address', 'thread'), help='only the stage of that sanitizer')
     p.add_argument('--stage', choices=STAGES, action='append', default=[], help='only this stage; may be repeated')
-    return p.parse_args()
+    args = p.parse_args()
+    if args.no_build and not args.only:
+        p.error('--no-build needs --only: with it nothing is known of what was built')
+    return args
 
 
 def list_tests(args):
@@ -539,11 +556,15 @@ def list_tests(args):
 def main():
     args = arguments()
     clean_environment()
-    if args.list:
-        return list_tests(args)
     stages = args.stage or ([args.sanitize] if args.sanitize else [])
     if not stages:
-        stages = ['plain'] if args.quick or args.only else list(STAGES)
+        stages = ['plain'] if args.quick or args.only or args.list else list(STAGES)
+    reason = unusable(stages)
+    if reason:
+        print(f'test/run.sh: {reason}', file=sys.stderr)
+        return 2
+    if args.list:
+        return list_tests(args)
     tally = Tally()
     tally.warn(unsuitable(os.getcwd()))
     if args.quick and stages == ['plain'] and not args.only:
@@ -553,7 +574,7 @@ def main():
         if stage in ('world', 'packages', 'interop'):
             {'world': world, 'packages': packages, 'interop': interop}[stage](args, tally)
             continue
-        if not build(stage, tally, targets=stage_files):
+        if not args.no_build and not build(stage, tally, targets=stage_files):
             continue
         if SUITES[stage] != ():
             unit_tests(stage, args.only, tally)

@@ -42,7 +42,7 @@ die() {
 
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 2
 dir=$top/build-distros mirror="" keyring="" accounts="root $user" command="test/run.sh --quick" fresh="" names=""
-sets="build quickstart test"
+sets="build quickstart quick"
 while [ $# -gt 0 ]; do
 	case $1 in
 	--dir | --mirror | --keyring | --as | --run) [ $# -ge 2 ] || die "$1 needs a value" ;;
@@ -58,7 +58,7 @@ while [ $# -gt 0 ]; do
 		*) die "--as '$2': root or user" ;;
 		esac
 		shift ;;
-	--run) command=$2; shift ;;
+	--run) command=$2 sets="build quickstart test clang world"; shift ;;
 	--packages) sets="build packages" ;;
 	--fresh) fresh=1 ;;
 	-h | --help) usage; exit 0 ;;
