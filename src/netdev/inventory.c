@@ -162,19 +162,35 @@ static int by_kind(const void *va, const void *vb)
 	return by_serial(a, b);
 }
 
+/**
+ * Has this process no sockets of IPv6? Its kernel may lack them, or a filter of system calls
+ * refuses them, as systemd's RestrictAddressFamilies does. Then addresses of IPv6 are of no use.
+ */
+static bool ipv6_refused(void)
+{
+	int fd = sys_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return errno == EAFNOSUPPORT;
+	close(fd);
+	return false;
+}
+
 /** Sort them by interface and kind; one that an interface has twice, in two networks, stays once.
  */
 static int sort_addresses(struct rtnl_listing *l)
 {
 	struct placed *p = calloc(l->naddresses + 1u, sizeof(*p));
-	unsigned n = 0;
+	const bool no_ipv6 = ipv6_refused();
+	unsigned usable = 0, n = 0;
 
 	if (!p)
 		return -ENOMEM;
 	for (unsigned i = 0; i < l->naddresses; i++)
-		p[i] = (struct placed){l->addresses[i], i};
-	qsort(p, l->naddresses, sizeof(*p), by_gid);
-	for (unsigned i = 0; i < l->naddresses; i++)
+		if (!no_ipv6 || gid_is_ipv4(&l->addresses[i].gid))
+			p[usable++] = (struct placed){l->addresses[i], i};
+	qsort(p, usable, sizeof(*p), by_gid);
+	for (unsigned i = 0; i < usable; i++)
 		if (!n || p[n - 1].a.ifindex != p[i].a.ifindex ||
 		    !rocemu_gid_equal(&p[n - 1].a.gid, &p[i].a.gid))
 			p[n++] = p[i];

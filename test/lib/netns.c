@@ -38,6 +38,17 @@ void netns_enter_once(void)
 	done = true;
 }
 
+void netns_need_ipv6(void)
+{
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0) {
+		print_message("skipped: no sockets of IPv6 here\n");
+		skip();
+	}
+	close(fd);
+}
+
 void netns_ip(const char *args)
 {
 	char line[200];

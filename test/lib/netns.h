@@ -9,6 +9,8 @@
 void netns_enter(void);
 /** As netns_enter(), but of this process's calls only the first does it. */
 void netns_enter_once(void);
+/** Skips the test where this process has no sockets of IPv6. */
+void netns_need_ipv6(void);
 /** Run ip with these arguments. Skips the test without ip, or without the right to use it. */
 void netns_ip(const char *args);
 

@@ -9,6 +9,7 @@
 
 #include "dev.h"
 #include "netdev/netdev.h"
+#include "netns.h"
 
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode); /* not in every version's verbs.h */
 
@@ -104,6 +105,7 @@ TEST(netdev, several_loopback_addresses__several_devices_with_one_gid)
 	char err[768];
 	unsigned n;
 
+	netns_need_ipv6();
 	dev_namespace();
 	assert_int_equal(netdev_list("a=127.0.0.1,b=127.0.0.2,c=::1", &devs, &n, err, sizeof(err)),
 			 0);
