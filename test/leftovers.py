@@ -61,10 +61,11 @@ class Places:
         os.makedirs('/run/netns', exist_ok=True)
         mount('none', '/', None, MS_REC | MS_PRIVATE)
         mount(self.base, '/tmp', None, MS_BIND)
-        mount('none', '/dev/shm', 'tmpfs', 0)
-        mount('none', '/run/netns', 'tmpfs', 0)
+        places = [place for place in ('/dev/shm', '/run/netns') if os.path.isdir(place)]
+        for place in places:
+            mount('none', place, 'tmpfs', 0)
         os.environ['TMPDIR'] = '/tmp'
-        self.mounts = self.watched = ['/tmp', '/dev/shm', '/run/netns']
+        self.mounts = self.watched = ['/tmp', *places]
 
     def close(self):
         """@return what is in them."""

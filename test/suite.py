@@ -7,6 +7,7 @@
   thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
   world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
+  environments build/   the two commands in environments unlike this one (test/install/environments.py)
   packages              Debian and RPM packages, the tarball, a build without its options, systemd's units (test/install)
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
@@ -22,11 +23,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
 
-STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'packages', 'interop')
+STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'environments', 'packages', 'interop')
 CANNOT_RUN = 77
 # What a test or a stage leaves behind fails it. An agent goes on after a test until it is idle, but not after the stage.
 LEFT_BEHIND = 76
@@ -140,12 +142,13 @@ def unsuitable(top):
 
 
 def unusable(stages):
-    """Why nothing can be run here, in one line that says what to do; or None."""
+    """Why nothing can be run here, in one line with what to do; or None."""
     for stage in stages:
         place = BUILDS.get(stage, BUILDS['plain'])[0]
         place = os.path.abspath(place if os.path.exists(place) else '.')
         if not os.access(place, os.W_OK):
-            return f'user {os.geteuid()} cannot write to {place}, which belongs to user {os.stat(place).st_uid}: run this in a copy of your own'
+            why = 'is read-only' if os.statvfs(place).f_flag & os.ST_RDONLY else f'belongs to user {os.stat(place).st_uid}'
+            return f'user {os.geteuid()} cannot write to {place}, which {why}: run this in a copy of your own'
     place = os.environ.get('TMPDIR') or '/tmp'
     if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
         return f'user {os.geteuid()} cannot write to {place}: set TMPDIR to a directory where that is possible'
@@ -304,7 +307,9 @@ def run_unit_tests(stage, names, tally):
 # ---- the quick ones: what changed first ---------------------------------------------------------------------
 
 def changed_files():
-    """Files that are not committed, or else those of the last commit."""
+    """Files that are not committed, or else those of the last commit; none where there is no git."""
+    if not shutil.which('git'):
+        return []
     for argv in (['git', 'status', '--porcelain', '-uall'], ['git', 'show', '--format=', '--name-status', 'HEAD']):
         out = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
         names = [line.split()[-1] for line in out.splitlines() if line]
@@ -478,6 +483,38 @@ def world(args, tally):
         tally.add('fail', 'world', f'exit code {p.returncode}')
 
 
+# ---- the two commands elsewhere ----------------------------------------------------------------------------
+
+def environments(args, tally):
+    """Each environment; one that fails is tried once more."""
+    if not os.path.exists(os.path.join(BUILDS['plain'][0], 'tools', 'rocemu')) and not build('plain', tally):
+        return
+    say('environments: quickstart and tests in each')
+    results = os.path.join(BUILDS['plain'][0], 'environments.json')
+    argv, failed = [word for pattern in args.only for word in ('--only', pattern)], []
+    for attempt in (1, 2):
+        if os.path.exists(results):
+            os.unlink(results)
+        p = subprocess.run([*LEFTOVERS, 'test/install/environments.py', '--json', results, *argv])
+        check_left(p.returncode, 'environments', tally)
+        if p.returncode == CANNOT_RUN:
+            tally.add('skip', 'environments', 'no environment can be made here')
+        if not os.path.exists(results):
+            if p.returncode not in (CANNOT_RUN, LEFT_BEHIND) and not args.only:
+                tally.add('fail', 'environments', f'exit code {p.returncode}')
+            return
+        rows = read_rows(results)
+        for row in rows:
+            if attempt == 2 and row['outcome'] == 'pass':
+                tally.add_second(f'environments/{row["name"]}', 'failed')
+            if attempt == 2 or row['outcome'] != 'fail':
+                tally.add(row['outcome'], f'environments/{row["name"]}', row['text'].partition('\n')[0] if row['outcome'] != 'pass' else '')
+        failed = [row['name'] for row in rows if row['outcome'] == 'fail']
+        if not failed:
+            return
+        argv = [word for name in failed for word in ('--only', name)]
+
+
 # ---- packages --------------------------------------------------------------------------------------------
 
 def packages(args, tally):
@@ -571,8 +608,9 @@ def main():
         quick(args, tally)
         return tally.finish()
     for stage in stages:
-        if stage in ('world', 'packages', 'interop'):
-            {'world': world, 'packages': packages, 'interop': interop}[stage](args, tally)
+        other = {'world': world, 'environments': environments, 'packages': packages, 'interop': interop}.get(stage)
+        if other:
+            other(args, tally)
             continue
         if not args.no_build and not build(stage, tally, targets=stage_files):
             continue

@@ -161,6 +161,11 @@ tmp=${TMPDIR:-/tmp}
 need_writable "$tmp" "set TMPDIR to a directory where that is possible"
 need_writable "$out" "run this in a copy of your own, or with --build DIR"
 
+# In a new network namespace it is.
+if [ -r /proc/net/fib_trie ] && ! grep -q '127\.0\.0\.1$' /proc/net/fib_trie; then
+	stop "the loopback interface is down: ip link set lo up"
+fi
+
 if [ -n "$no_build" ]; then
 	[ -x "$rocemu" ] || stop "there is no build in $build"
 else
