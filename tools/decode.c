@@ -77,7 +77,8 @@ static const char *verdict_text(const struct capture_rec *rec, const struct judg
 
 static bool is_malformed(const struct capture_rec *rec, const struct judged *j)
 {
-	return j->form != ROCEMU_DROP_NONE && cut_has_bth(rec) && rec->fragment_at == 0;
+	return j->form != ROCEMU_DROP_NONE && (cut_has_bth(rec) || !j->cut) &&
+	       rec->fragment_at == 0;
 }
 
 static bool is_bad(const struct capture_rec *rec, const struct judged *j)
