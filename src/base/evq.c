@@ -16,6 +16,8 @@ enum { FLUSHED_AT_ONCE = 8 }; /* queues; further ones get their tokens at once *
 _Thread_local unsigned evq_later;
 static _Thread_local struct evq *later[FLUSHED_AT_ONCE] __attribute__((tls_model("initial-exec")));
 
+static _Thread_local bool ended __attribute__((tls_model("initial-exec"))); /* evq_end() */
+
 static void init_empty(struct evq *q)
 {
 	pthread_mutex_init(&q->lock, NULL);
@@ -102,6 +104,8 @@ static bool leave_to_looker(struct evq *q)
 
 void evq_post(struct evq *q, struct evq_source *s, bool once)
 {
+	if (unlikely(ended))
+		return;
 	pthread_mutex_lock(&q->lock);
 	if ((!once || s->waiting == 0) && (leave_to_looker(q) || put_tokens(q, 1)))
 		add_event(q, s);
@@ -123,6 +127,8 @@ static bool flush_later(struct evq *q)
 
 void evq_post_later(struct evq *q, struct evq_source *s)
 {
+	if (unlikely(ended))
+		return;
 	pthread_mutex_lock(&q->lock);
 	if (leave_to_looker(q)) {
 		add_event(q, s);
@@ -155,6 +161,12 @@ void evq_flush_all(void)
 {
 	while (evq_later)
 		flush(later[--evq_later]);
+}
+
+void evq_end(void)
+{
+	ended = true;
+	evq_later = 0;
 }
 
 static struct evq_source *take_first(struct evq *q)

@@ -71,6 +71,12 @@ static inline void evq_flush(void)
 }
 
 /**
+ * For destructors: the process exits in this thread, which may have been interrupted with the lock
+ * of a queue, or before its evq_flush(). It posts no events any more, and flushes no queue.
+ */
+void evq_end(void);
+
+/**
  * Wait for the next event and take it. @return NULL with errno: EAGAIN, EINTR or another errno of
  * read().
  */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/client.h"
+#include "base/evq.h"
 #include "base/forks.h"
 #include "base/limit.h"
 #include "base/log.h"
@@ -121,6 +122,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	if (!tap_works_at_exit() || !trace_works_at_exit() || !fault_report_works_at_exit() ||
 	    !mutex_lock_at_exit(&registry_lock))
 		return;
+	evq_end();
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += EXIT_WAIT_S;
 	list_for_each (it, &registry) {

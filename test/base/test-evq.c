@@ -241,6 +241,39 @@ TEST(evq, posted_later__readable_after_the_flush)
 	evq_fini(&q);
 }
 
+/* As exit() in a signal's handler does, which has interrupted evq_post_later(). */
+static void *end_with_lock(void *arg)
+{
+	struct evq *q = arg;
+	struct evq_source a, b;
+
+	evq_source_init(&a);
+	evq_source_init(&b);
+	evq_post_later(q, &a);
+	pthread_mutex_lock(&q->lock);
+	evq_end();
+	evq_post(q, &b, false);
+	evq_post_later(q, &b);
+	evq_flush();
+	pthread_mutex_unlock(&q->lock);
+	assert_int_equal(b.waiting, 0);
+	evq_drop(q, &a);
+	return NULL;
+}
+
+TEST(evq, thread_ends_with_the_lock__queues_left_alone)
+{
+	struct evq_source a, b;
+	pthread_t thread;
+	struct evq q;
+
+	init(&q, &a, &b);
+	assert_int_equal(pthread_create(&thread, NULL, end_with_lock, &q), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_false(readable(&q));
+	evq_fini_inherited(&q); /* the thread will not flush it */
+}
+
 TEST(evq, posted_later_while_a_thread_looks__left_to_it)
 {
 	struct evq_source a, b;
