@@ -52,6 +52,17 @@ static bool attributes(const uint8_t *data, size_t len, const struct rtattr **at
 	return true;
 }
 
+/* RTA_DATA() and NLMSG_DATA() drop the const. */
+static const void *data_of(const struct rtattr *a)
+{
+	return (const uint8_t *)a + RTA_LENGTH(0);
+}
+
+static const void *body_of(const struct nlmsghdr *h)
+{
+	return (const uint8_t *)h + NLMSG_HDRLEN;
+}
+
 static size_t payload(const struct rtattr *a)
 {
 	return a ? a->rta_len - RTA_LENGTH(0) : 0;
@@ -62,17 +73,17 @@ static uint32_t number(const struct rtattr *a, uint32_t otherwise)
 	uint32_t value = otherwise;
 
 	if (payload(a) >= sizeof(value))
-		memcpy(&value, RTA_DATA(a), sizeof(value));
+		memcpy(&value, data_of(a), sizeof(value));
 	return value;
 }
 
 /** A string that fits. */
 static void text(const struct rtattr *a, char *out, size_t size)
 {
-	const size_t n = payload(a) ? strnlen(RTA_DATA(a), payload(a)) : 0;
+	const size_t n = payload(a) ? strnlen(data_of(a), payload(a)) : 0;
 
 	if (n < size) {
-		memcpy(out, n ? RTA_DATA(a) : "", n);
+		memcpy(out, n ? data_of(a) : "", n);
 		out[n] = 0;
 	}
 }
@@ -88,7 +99,7 @@ static const void *open_message(const void *data, size_t len, uint16_t type, siz
 	    !attributes((const uint8_t *)data + NLMSG_SPACE(fixed),
 			h->nlmsg_len - NLMSG_SPACE(fixed), at, n))
 		return NULL;
-	return NLMSG_DATA(h);
+	return body_of(h);
 }
 
 bool rtnl_decode_link(const void *data, size_t len, struct rtnl_link *out)
@@ -105,8 +116,8 @@ bool rtnl_decode_link(const void *data, size_t len, struct rtnl_link *out)
 				  .master = number(at[IFLA_MASTER], 0)};
 	text(at[IFLA_IFNAME], out->name, sizeof(out->name));
 	if (m->ifi_type == ARPHRD_ETHER && payload(at[IFLA_ADDRESS]) == sizeof(out->mac))
-		memcpy(out->mac, RTA_DATA(at[IFLA_ADDRESS]), sizeof(out->mac));
-	if (at[IFLA_LINKINFO] && attributes(RTA_DATA(at[IFLA_LINKINFO]), payload(at[IFLA_LINKINFO]),
+		memcpy(out->mac, data_of(at[IFLA_ADDRESS]), sizeof(out->mac));
+	if (at[IFLA_LINKINFO] && attributes(data_of(at[IFLA_LINKINFO]), payload(at[IFLA_LINKINFO]),
 					    info, ARRAY_LEN(info)))
 		text(info[IFLA_INFO_SLAVE_KIND], out->master_kind, sizeof(out->master_kind));
 	return out->name[0];
@@ -126,12 +137,12 @@ bool rtnl_decode_address(const void *data, size_t len, struct rtnl_address *out)
 	flags = number(at[IFA_FLAGS], m->ifa_flags);
 	*out = (struct rtnl_address){.ifindex = m->ifa_index};
 	if (m->ifa_family == AF_INET && payload(a) == 4) {
-		gid_from_ipv4(&out->gid, RTA_DATA(a));
+		gid_from_ipv4(&out->gid, data_of(a));
 		return true;
 	}
 	if (m->ifa_family != AF_INET6 || payload(a) != sizeof(out->gid.raw))
 		return false;
-	memcpy(out->gid.raw, RTA_DATA(a), sizeof(out->gid.raw));
+	memcpy(out->gid.raw, data_of(a), sizeof(out->gid.raw));
 	out->tentative = (flags & IFA_F_DADFAILED) ||
 			 ((flags & IFA_F_TENTATIVE) && !(flags & IFA_F_OPTIMISTIC));
 	return true;
@@ -191,7 +202,7 @@ static int take(struct reader *r, const struct nlmsghdr *h, size_t len)
 /** The messages of one part. @return 1: the last one is among them, 0: it is not, or -errno. */
 static int take_part(struct reader *r, size_t len, bool list)
 {
-	const struct nlmsghdr *h = (const void *)r->answer;
+	struct nlmsghdr *h = (void *)r->answer;
 	struct nlmsgerr e;
 	int ret;
 
@@ -202,7 +213,7 @@ static int take_part(struct reader *r, size_t len, bool list)
 		if (h->nlmsg_type == NLMSG_ERROR) {
 			if (h->nlmsg_len < NLMSG_LENGTH(sizeof(e)))
 				return -EPROTO;
-			memcpy(&e, NLMSG_DATA(h), sizeof(e));
+			memcpy(&e, body_of(h), sizeof(e));
 			return e.error < 0 ? e.error : -EPROTO;
 		}
 		ret = take(r, h, len);
