@@ -181,7 +181,7 @@ static int make_users(struct tree_dirs *d, const char *dir)
 		return -errno;
 	/* A writer finds a reader, or fails. */
 	d->end = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (d->end < 0)
+	if (d->end < 0 || flock(d->end, LOCK_SH | LOCK_NB) < 0)
 		return -errno;
 	d->users = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (d->users < 0 || flock(d->users, LOCK_SH | LOCK_NB) < 0 || fstat(d->users, &st) < 0)

@@ -8,8 +8,9 @@
  *
  * HOST is of the kernel's boot ID: a place may be on a file system that hosts share, where other
  * hosts' processes cannot be seen. A tree's users inherit an open file description of the FIFO from
- * each other. It has a shared lock (flock(2)) on the FIFO, and is its writer. So there are users as
- * long as the lock is not to be had, and the FIFO's reader sees the end of the last one.
+ * each other. It has a shared lock (flock(2)) on the FIFO, and is its writer. The FIFO's reader is
+ * the process that keeps the tree, which sees the end of the last user and then removes the tree;
+ *it has a shared lock of its own. So a tree is in use as long as the lock is not to be had.
  */
 #ifndef TOOLS_TREE_DIR_H
 #define TOOLS_TREE_DIR_H
@@ -20,7 +21,7 @@ struct tree_dirs {
 	char root[512];	 /* "": none */
 	char shared[64]; /* the one in memory; "": it is in root */
 	int users;	 /* the users' end of the FIFO; owned, -1: closed */
-	int end;	 /* the reader's end; owned, -1: closed */
+	int end;	 /* the end of the process that keeps the tree; owned, -1: closed */
 };
 
 /**

@@ -141,9 +141,22 @@ static _Noreturn void keep(struct tree *t, const struct kept *k)
 	serve(t, k);
 	if (!err)
 		netmon_remove(&listener);
-	/* Under a low limit (ulimit -n), none would be left for reading directories. */
-	close_from_to(0, ~0u);
+	/* Under a low limit (ulimit -n), none would be left for reading directories. The FIFO's end
+	 * stays: others are not to remove the tree as well. */
+	close_others(&(struct kept){.end = k->end, .nl = -1, .lock = -1});
 	tree_remove(t);
+	_exit(0);
+}
+
+/** In a process of its own: nobody is to wait for it. */
+static void sweep(void)
+{
+	if (fork() != 0)
+		return;
+	setsid();
+	prctl(PR_SET_NAME, "rocemu-sweep");
+	close_from_to(0, ~0u);
+	tree_sweep();
 	_exit(0);
 }
 
@@ -156,8 +169,10 @@ static int spawn(struct tree *t, const struct kept *k)
 	if (child < 0)
 		return -errno;
 	if (child == 0) {
-		const pid_t keeper = fork();
+		pid_t keeper;
 
+		sweep();
+		keeper = fork();
 		if (keeper == 0)
 			keep(t, k);
 		_exit(keeper < 0 ? errno : 0);

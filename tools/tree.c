@@ -413,9 +413,28 @@ static bool has_room(const char *dir, unsigned devices)
 	       (!fs.f_files || fs.f_favail >= files);
 }
 
-static int make_in(struct tree *t, const char *place)
+enum { PLACES = 4 };
+
+/** Where trees may be; NULL: not given. Memory first: on a disk that others write to, a thousand
+ * devices take seconds. */
+static const char *place(unsigned i)
 {
-	int err = tree_dirs_make(&t->dirs, place);
+	const char *const places[PLACES] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", getenv("TMPDIR"),
+					    "/tmp"};
+
+	return places[i] && places[i][0] == '/' ? places[i] : NULL;
+}
+
+void tree_sweep(void)
+{
+	for (unsigned i = 0; i < PLACES; i++)
+		if (place(i))
+			tree_dirs_sweep(place(i));
+}
+
+static int make_in(struct tree *t, const char *dir)
+{
+	int err = tree_dirs_make(&t->dirs, dir);
 
 	if (err)
 		return err;
@@ -429,9 +448,6 @@ static int make_in(struct tree *t, const char *place)
 
 int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 {
-	/* Memory first: on a disk that others write to, a thousand devices take seconds. */
-	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", getenv("TMPDIR"),
-				      "/tmp"};
 	const mode_t before = umask(TREE_UMASK);
 	int err = -ENOENT;
 
@@ -440,15 +456,12 @@ int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 			   .devs = devs,
 			   .ndevs = n,
 			   .mounted = mounted};
-	for (unsigned i = 0; i < ARRAY_LEN(places); i++)
-		if (places[i] && places[i][0] == '/')
-			tree_dirs_sweep(places[i]);
 	/* One may be missing, full or read-only; all may be small. */
-	for (unsigned i = 0; i < 2 * ARRAY_LEN(places) && err; i++) {
-		const char *place = places[i % ARRAY_LEN(places)];
+	for (unsigned i = 0; i < 2 * PLACES && err; i++) {
+		const char *dir = place(i % PLACES);
 
-		if (place && place[0] == '/' && (i >= ARRAY_LEN(places) || has_room(place, n)))
-			err = make_in(t, place);
+		if (dir && (i >= PLACES || has_room(dir, n)))
+			err = make_in(t, dir);
 	}
 	umask(before);
 	return err;
@@ -482,8 +495,8 @@ void tree_refresh(struct tree *t, unsigned ifindex)
 void tree_remove(struct tree *t)
 {
 	tree_files_close(&t->files);
-	tree_dirs_close(&t->dirs);
 	tree_dirs_remove(&t->dirs);
+	tree_dirs_close(&t->dirs);
 	for (unsigned i = 0; t->counts && i < t->ndevs; i++)
 		countfile_unmap(t->counts[i].file);
 	free(t->counts);

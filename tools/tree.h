@@ -51,10 +51,13 @@ struct tree {
 /**
  * Make new directories for the tree of devs, with what processes share; this process is their
  * user. mounted: the tree will be mounted at its paths (mounts.h), so real entries cannot be links
- * to themselves: they become copies of the real links. Trees that killed runs left are swept first.
- * @return 0, or -errno with nothing left behind.
+ * to themselves: they become copies of the real links. @return 0, or -errno with nothing left
+ * behind.
  */
 int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
+
+/** Remove the trees of this user that killed runs left: takes seconds where they are large. */
+void tree_sweep(void);
 
 /** Put the devices into it. @return 0, or -errno: there are none in it. */
 int tree_fill(struct tree *t);

@@ -56,6 +56,7 @@ class Place:
         root = pathlib.Path(p.stdout.strip())
         expect(root.parent == self.path, f'it has no tree in {self.path}', p)
         wait_for(lambda: not root.exists(), f'{root} is removed')
+        wait_for(lambda: not sweepers(self.path), f'{self.path} is swept')
 
     def is_empty(self):
         return not list(self.path.iterdir())
@@ -88,6 +89,18 @@ def keeper(directory):
         except OSError:
             pass
     return None
+
+
+def sweepers(path):
+    """The processes that sweep a place. A run's is there before its own tree is removed."""
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            if pathlib.Path(f'/proc/{pid}/comm').read_text(encoding='utf-8') == 'rocemu-sweep\n' and \
+                    os.fsencode(path) in pathlib.Path(f'/proc/{pid}/environ').read_bytes():
+                return True
+        except OSError:
+            pass
+    return False
 
 
 def has_ended(pid):
@@ -138,6 +151,23 @@ def alive(config, _lab):
         finally:
             p.kill()
         place.sweep(config)
+        place.wait_empty()
+
+
+def kept(config, _lab):
+    """What the process that keeps a tree will remove is left to it."""
+    with Place() as place:
+        p, root = place.start(config)
+        dirs = directories(root)
+        wait_for(lambda: keeper(dirs[-1]), f'a process keeps {root}')
+        pid = keeper(dirs[-1])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            p.kill()
+            place.sweep(config)
+            expect((root / DEV / 'node_type').exists() and all(d.exists() for d in dirs), f'{root} was swept', p)
+        finally:
+            os.kill(pid, signal.SIGCONT)
         place.wait_empty()
 
 
@@ -199,6 +229,7 @@ def together(config, _lab):
 def cases():
     yield Case('swept/killed', killed, NORMAL)
     yield Case('swept/alive', alive, NORMAL)
+    yield Case('swept/kept', kept, NORMAL)
     yield Case('swept/others', others, NORMAL)
     yield Case('swept/other-user', other_user, NORMAL)
     yield Case('swept/together', together, NORMAL)
