@@ -148,7 +148,7 @@ static _Noreturn void keep(struct tree *t, const struct kept *k)
 	_exit(0);
 }
 
-/** In a process of its own: nobody is to wait for it. */
+/** In a process of its own, for which no program waits. */
 static void sweep(void)
 {
 	if (fork() != 0)
