@@ -166,6 +166,9 @@ int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id)
 
 	if (!memcmp(raw, zero, ipv4 ? 4 : 16) || (ipv4 ? raw[0] >= 224 : raw[0] == 0xff))
 		return -EADDRNOTAVAIL;
+	/* IPv6 has no broadcast addresses, and its connect() looks at all addresses of the host. */
+	if (!ipv4)
+		return 0;
 	/*
 	 * A broadcast address of a network is one by its route; without SO_BROADCAST connect() to
 	 * it fails.
