@@ -40,6 +40,7 @@ static void drop_queue(struct agent_gsi *c)
 	list_for_each_safe (it, next, &c->queue)
 		free(list_entry(it, struct queued, node));
 	list_init(&c->queue);
+	c->taken += c->queued;
 	c->queued = 0;
 }
 
@@ -121,9 +122,11 @@ bool agent_gsi_flush(struct agent_gsi *c)
 			break;
 		list_remove(&e->node);
 		free(e);
+		c->taken++;
 		if (--c->queued == 0)
 			watch_frames(c, EPOLL_CTL_MOD);
 	}
+	c->stalled = c->stalled && c->queued > 0;
 	return c->queued == 0;
 }
 

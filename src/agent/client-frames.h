@@ -32,6 +32,8 @@ struct agent_gsi {
 	int frames;	   /* owned; -1: there is no agent now */
 	struct list queue; /* frames to send, oldest first */
 	unsigned queued;
+	unsigned taken;	   /* frames that have left the queue, modulo 2^32 */
+	bool stalled;	   /* agent_gsi_drain() has waited in vain */
 	struct regs exits; /* of struct exit_reg */
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "agent/client-frames.h"
 #include "agent/socket.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
 
@@ -348,4 +350,44 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 	if (c->link.fd >= 0)
 		(void)send_request(c, &m, &nothing, ignored);
 	return 0;
+}
+
+/* ---- frames ---- */
+
+struct drain {
+	unsigned end; /* the value of c->taken to wait for */
+	unsigned taken;
+	uint64_t since; /* it has this value, in ms */
+};
+
+/* Begin, or go on. @return the descriptor to wait for; -1: there is nothing to wait for. */
+static int drain_fd(struct agent_gsi *c, struct drain *d, bool begin)
+{
+	const uint64_t now = monotonic_ms();
+
+	MUTEX_HELD(&c->lock);
+	if (begin)
+		d->end = c->taken + c->queued;
+	if (begin || d->taken != c->taken) {
+		d->taken = c->taken;
+		d->since = now;
+	} else if (now - d->since >= AGENT_GSI_DRAIN_MS) {
+		c->stalled = c->queued > 0;
+	}
+	return c->stalled || (int)(d->end - c->taken) <= 0 ? -1 : c->frames;
+}
+
+void agent_gsi_drain(struct agent_gsi *c)
+{
+	struct drain d;
+	int fd;
+
+	if (!agent_gsi_is_ours(c))
+		return;
+	for (fd = drain_fd(c, &d, true); fd >= 0; fd = drain_fd(c, &d, false)) {
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+		(void)poll(&p, 1, AGENT_GSI_DRAIN_MS);
+		agent_gsi_flush(c);
+	}
 }

@@ -134,6 +134,12 @@ int agent_gsi_send(struct agent_gsi *c, const struct gsi_mad *m, bool echo);
 bool agent_gsi_flush(struct agent_gsi *c);
 /** Is anything queued? */
 bool agent_gsi_waits(struct agent_gsi *c);
+enum { AGENT_GSI_DRAIN_MS = 200 };
+/**
+ * Wait until the agent has what is queued now. It is not waited for when it takes nothing for
+ * AGENT_GSI_DRAIN_MS: then calls do not wait until the queue is empty.
+ */
+void agent_gsi_drain(struct agent_gsi *c);
 
 /**
  * Take a port or service ID. A binding with port 0 in one of the port spaces of

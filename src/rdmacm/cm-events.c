@@ -233,8 +233,7 @@ static void take_rep(struct rcm_event *ev)
 		cm_reject(id->conn, rcm_now(), ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
 	if (!err)
 		rcm_rej_retry_served(id);
-	rcm_drive();
-	rcm_lock_drop();
+	rcm_drive_out();
 	ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
 	ev->base.status = err;
 	if (err) {

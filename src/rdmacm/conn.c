@@ -98,8 +98,7 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	if (!err)
 		err = listen_locked(id);
 	rcm_call_end(&call);
-	rcm_drive();
-	rcm_lock_drop();
+	rcm_drive_out();
 	free(locals);
 	return rcm_ret(err);
 }
@@ -183,8 +182,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 		id->connect_len = 0;
 	}
 	rcm_call_end(&call);
-	rcm_drive();
-	rcm_lock_drop();
+	rcm_drive_out();
 	return err ? rcm_ret(err) : rcm_sync_wait(id);
 }
 
@@ -219,9 +217,8 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *p)
 				    NULL, 0, p->private_data, p->private_data_len);
 		if (!err)
 			id->unaccepted = false;
-		rcm_drive();
 	}
-	rcm_lock_drop();
+	rcm_drive_out();
 	if (!err)
 		rcm_sync_ack(id);
 	return too_long(err);
@@ -298,8 +295,7 @@ static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *p)
 		return err;
 	rcm_lock_take();
 	err = send_rep(id, p);
-	rcm_drive();
-	rcm_lock_drop();
+	rcm_drive_out();
 	if (err)
 		rcm_qp_error(id);
 	return too_long(err);
@@ -345,8 +341,7 @@ static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, si
 				    data, len);
 	else
 		err = cm_reject(id->conn, rcm_now(), reason, NULL, 0, data, len);
-	rcm_drive();
-	rcm_lock_drop();
+	rcm_drive_out();
 	if (!err)
 		rcm_sync_ack(id);
 	return too_long(err);
@@ -404,7 +399,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	rcm_drive();
 	/* A synchronous ID waits only for an event that will come or has come. */
 	outcome = (id->conn && cm_conn_state(id->conn) == CM_DREQ_SENT) || !list_empty(&id->events);
-	rcm_lock_drop();
+	rcm_drive_out();
 	if (err)
 		return rcm_ret(err);
 	return outcome ? rcm_sync_wait(id) : 0;
@@ -425,14 +420,13 @@ int rdma_establish(struct rdma_cm_id *base)
 		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
 		if (!err)
 			rcm_rej_retry_served(id);
-		rcm_drive();
 	} else {
 		err = REFUSE(
 			-EINVAL, 0,
 			"rdma_establish: the ID was not connected, or the peer has not "
 			"answered: the call must follow CONNECT_RESPONSE: wait for that event");
 	}
-	rcm_lock_drop();
+	rcm_drive_out();
 	return rcm_ret(err);
 }
 
@@ -452,13 +446,12 @@ int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 			rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 		else if (err > 0)
 			err = -EISCONN;
-		rcm_drive();
 	} else {
 		err = REFUSE(-EINVAL, 0,
 			     "rdma_notify: event is %d: it must be IBV_EVENT_COMM_EST, for an ID "
 			     "that is being connected: pass that",
 			     (int)event);
 	}
-	rcm_lock_drop();
+	rcm_drive_out();
 	return rcm_ret(err);
 }

@@ -152,6 +152,17 @@ void rcm_drive(void)
 	}
 }
 
+void rcm_drive_out(void)
+{
+	struct agent_gsi *c;
+
+	rcm_drive();
+	c = core.running ? client : NULL;
+	rcm_lock_drop();
+	if (c)
+		agent_gsi_drain(c);
+}
+
 /* ---- the thread that receives MADs and keeps time ---- */
 
 static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)

@@ -61,6 +61,12 @@ struct cm *rcm_core_cm(void) REQUIRES(rcm_lock);
 /** Send the CM's MADs, deliver its events, set the timer. To be called after every call
  * of the CM. */
 void rcm_drive(void) REQUIRES(rcm_lock);
+/**
+ * As rcm_drive(), at the end of a program's call: drops the lock, and returns when the agent has
+ * the MADs, as the kernel's calls do. A program may end at once, by _exit() or a signal: a peer
+ * that never gets the RTU would not see the connection.
+ */
+void rcm_drive_out(void) RELEASE(rcm_lock);
 /** Wake the thread that follows devices. */
 void rcm_core_wake(void) REQUIRES(rcm_lock);
 /** A random number, for PSNs and ports. */

@@ -170,8 +170,7 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 	/* Waits for the agent, so that the port is free when the call returns. */
 	rcm_agent_unbind(id);
 	rcm_events_wait(id);
-	rcm_drive();
-	rcm_lock_drop();
+	rcm_drive_out();
 	rcm_id_free(id);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/group.h"
+#include "base/clock.h"
 #include "gsi-scene.h"
 #include "test.h"
 #include "user.h"
@@ -352,13 +353,23 @@ TEST(client_cm, as_many_addresses_as_the_agent_serves__a_descriptor_each_and_one
 	env_leave();
 }
 
+static void send_requests(struct agent_gsi *c, unsigned n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct gsi_mail m =
+			mail_req(&at, &at, agent_comm_id(agent_gsi_number(c), i), SERVICE);
+
+		mail_seal(&m);
+		assert_int_equal(agent_gsi_send(c, &m.mad, false), 0);
+	}
+}
+
 TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)
 {
 	enum { N = 3000 };
 	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = at};
 	struct agent_gsi *c;
 	struct gsi_frame f;
-	struct gsi_mail m;
 	char text[400];
 	uint32_t key, n = 0;
 	pid_t agent;
@@ -371,11 +382,7 @@ TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)
 	agent = agent_pid();
 	kill(agent, SIGSTOP);
 	/* Far more than the socket holds. */
-	for (uint32_t i = 0; i < N; i++) {
-		m = mail_req(&at, &at, agent_comm_id(agent_gsi_number(c), i), SERVICE);
-		mail_seal(&m);
-		assert_int_equal(agent_gsi_send(c, &m.mad, false), 0);
-	}
+	send_requests(c, N);
 	assert_true(agent_gsi_waits(c));
 	assert_false(agent_gsi_flush(c));
 	kill(agent, SIGCONT);
@@ -388,6 +395,42 @@ TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)
 			n++;
 	}
 	assert_false(agent_gsi_waits(c));
+	agent_gsi_free(c);
+	leave();
+}
+
+static uint64_t drain_ms(struct agent_gsi *c)
+{
+	const uint64_t begin = monotonic_ms();
+
+	agent_gsi_drain(c);
+	return monotonic_ms() - begin;
+}
+
+TEST(client_cm, drain__waits_once_for_a_stopped_agent_and_always_for_a_running_one)
+{
+	enum { N = 3000 };
+	struct agent_gsi *c;
+	char text[400];
+	pid_t agent;
+
+	enter();
+	assert_int_equal(agent_gsi_new(&c, text), 0);
+	assert_int_equal(agent_gsi_open(c, &at, 0, text), 0);
+	agent = agent_pid();
+	kill(agent, SIGSTOP);
+	send_requests(c, N);
+	assert_true(drain_ms(c) >= AGENT_GSI_DRAIN_MS);
+	assert_true(agent_gsi_waits(c));
+	assert_true(drain_ms(c) < AGENT_GSI_DRAIN_MS);
+	kill(agent, SIGCONT);
+	while (!agent_gsi_flush(c))
+		poll(NULL, 0, 1);
+	for (unsigned i = 0; i < 10; i++) {
+		send_requests(c, N);
+		agent_gsi_drain(c);
+		assert_false(agent_gsi_waits(c));
+	}
 	agent_gsi_free(c);
 	leave();
 }

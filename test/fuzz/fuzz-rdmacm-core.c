@@ -200,6 +200,12 @@ void rcm_drive(void)
 	core.driving = false;
 }
 
+void rcm_drive_out(void)
+{
+	rcm_drive();
+	rcm_lock_drop();
+}
+
 void rcm_call_begin(struct rcm_call *call, const struct rcm_id *id)
 {
 	call->id = id;
