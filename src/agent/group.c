@@ -193,7 +193,8 @@ int group_bind(struct group_bind *b)
 	return r;
 }
 
-/** Places in whose order slots follow each other. */
+/** Add a place and its slot: to the last run, if both numbers are the next ones of that run; else
+ * as a new run. */
 static void add_run(struct data_run *run, unsigned *n, unsigned place, unsigned slot)
 {
 	struct data_run *last = *n ? &run[*n - 1] : NULL;
