@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "engine/lane-internal.h"
 #include "engine/portcount.h"
 
@@ -87,6 +88,7 @@ static void unshow(struct lane *l)
 
 void lane_show_qp(struct lane *l, uint32_t qpn)
 {
+	UNCANCELLED;
 	const size_t part = qpn % (1 << ROCEMU_QPN_INDEX_BITS) / ROCEMU_SHOWN_PART;
 	const size_t len = ROCEMU_SHOWN_PART * sizeof(struct rocemu_qp_info);
 	const char *root = secure_getenv("ROCEMU_PATHS");
@@ -121,6 +123,7 @@ void lane_count_start(struct lane *l)
 {
 	const char *root = secure_getenv("ROCEMU_PATHS");
 	struct port_counts *counts;
+	UNCANCELLED;
 
 	if (l->count.row || !root || root[0] != '/' || !claim_row(l, root))
 		return;
@@ -133,6 +136,8 @@ void lane_count_start(struct lane *l)
 
 void lane_count_stop(struct lane *l)
 {
+	UNCANCELLED;
+
 	if (!l->count.row)
 		return;
 	unshow(l);

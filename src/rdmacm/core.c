@@ -154,6 +154,7 @@ void rcm_drive(void)
 
 void rcm_drive_out(void)
 {
+	UNCANCELLED; /* the call has had its effect */
 	struct agent_gsi *c;
 
 	rcm_drive();
