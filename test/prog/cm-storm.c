@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm-storm N: a process asks for N connections at once, and ends by _exit() as soon as it has taken
+ * cm-storm N: a process requests N connections at once, and ends by _exit() as soon as it has taken
  * the last ESTABLISHED. The listener must see each connection established and disconnected, and
  * nothing else. Prints what differs; exit code 0 or 1.
  */
@@ -45,7 +45,7 @@ static void add_qp(struct objects *o, struct rdma_cm_id *id)
 	CHECK(!rdma_create_qp(id, o->pd, &init));
 }
 
-/* ---- the side that asks ---- */
+/* ---- the side that connects ---- */
 
 static void connect_all(struct sockaddr_in *to, unsigned n)
 {
