@@ -181,7 +181,7 @@ def storm(config, lab):
 
 
 def cases():
-    yield Case('cm/killed/storm/lo', storm)
+    yield Case('cm/storm/lo', storm)
     for story in (server_listening, server_request_unseen, server_request_seen, server_accepted, server_established,
                   server_asked_to_disconnect, client_request_seen, client_accepted, client_established,
                   client_disconnecting):
