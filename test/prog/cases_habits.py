@@ -65,6 +65,11 @@ def end_traced(what):
     return check
 
 
+def storm(config, lab):
+    """A process with many new connections ends without destructors: the listener sees all of them (habits-storm.c)."""
+    habits(config, lab, 'storm')
+
+
 def words(wire):
     """Another thread sees aligned words in messages as a whole (see habits-words.c)."""
     def check(config, lab):
@@ -113,6 +118,7 @@ def cases():
         *(Case(f'habits/exit/{what}', end(what), NORMAL)
           for what in ('data', 'events', 'objects', 'devices', 'connections', 'ids', 'streams')),
         *(Case(f'habits/exit/traced/{what}', end_traced(what), NORMAL) for what in ('data', 'objects', 'connections', 'streams')),
+        Case('habits/storm', storm),
         *(Case(f'habits/words/{wire}', words(wire), QUICK) for wire in ('udp', 'shm')),
         Case('habits/closed', closed, NORMAL),
     ]

@@ -253,8 +253,10 @@ int main(int argc, char **argv)
 		return run_exit(what);
 	if (strcmp(part, "words") == 0)
 		return run_words();
+	if (strcmp(part, "storm") == 0)
+		return run_storm();
 	if (strcmp(part, "closed") == 0)
 		run_closed();
-	fprintf(stderr, "usage: habits stack|cancel|fork|exit|words|closed [WHAT]\n");
+	fprintf(stderr, "usage: habits stack|cancel|fork|exit|words|storm|closed [WHAT]\n");
 	return 2;
 }

@@ -76,6 +76,7 @@ int run_cancel(const char *what);
 int run_fork(const char *what);
 int run_exit(const char *what);
 int run_words(void);
+int run_storm(void);
 /** Close all descriptors after rdma_create_event_channel(), as daemons do, and wait for a signal.
  */
 void run_closed(void) __attribute__((noreturn));
