@@ -16,7 +16,7 @@
  *
  * There are two kinds of calls, each for any thread. Requests wait for the agent's answer, one
  * after another, and each gives up after 10 s: agent_gsi_new(), join, open, close, bind, listen,
- * unbind. No other call waits, not even while requests do. text gets one line with the error and
+ * unbind. Of the others only agent_gsi_drain() waits. text gets one line with the error and
  * the remedy.
  *
  * A forked child cannot use it: every call of another process than the one that made the client
