@@ -227,7 +227,7 @@ static int set_trace(const struct run *r)
 
 	if (ret)
 		return ret;
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
 		       (ftruncate(fd, 0) < 0 || write(fd, "[\n", 2) != 2))) {
 		snprintf(text, sizeof(text), "cannot write %s: %m", path);

@@ -15,7 +15,7 @@
 
 static int make_objects_file(const char *path)
 {
-	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int err = 0;
 
 	if (fd < 0)

@@ -117,7 +117,7 @@ static int connect_any(struct agent_instance *instance, char *errbuf, size_t err
 
 int link_agent_is_off(char *errbuf, size_t errlen)
 {
-	const char *env = getenv("ROCEMU_AGENT");
+	const char *env = secure_getenv("ROCEMU_AGENT");
 
 	if (!env || !*env || !strcmp(env, "on"))
 		return 0;

@@ -31,7 +31,7 @@ static enum log_level log_threshold(void)
 	if (level >= 0)
 		return (enum log_level)level;
 	level = LOG_LVL_WARN;
-	env = getenv("ROCEMU_LOG");
+	env = secure_getenv("ROCEMU_LOG");
 	if (env && log_level_of(env) >= 0)
 		level = log_level_of(env);
 	atomic_store_explicit(&cached, level, memory_order_relaxed);

@@ -52,7 +52,7 @@ int timescale_get(double *out, char *errbuf, size_t errlen)
 {
 	char text[256];
 
-	if (timescale_parse(getenv("ROCEMU_TIME_SCALE"), out, text, sizeof(text)))
+	if (timescale_parse(secure_getenv("ROCEMU_TIME_SCALE"), out, text, sizeof(text)))
 		return 0;
 	snprintf(errbuf, errlen, "ROCEMU_TIME_SCALE: %s", text);
 	return -EINVAL;

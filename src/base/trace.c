@@ -67,7 +67,7 @@ static void stop(int err)
 	char limit[LIMIT_TEXT_LEN];
 
 	atomic_store(&trace_is_on, false);
-	log_error("timeline: %s: %s; it ends here%s", getenv("ROCEMU_TRACE"), strerror(err),
+	log_error("timeline: %s: %s; it ends here%s", secure_getenv("ROCEMU_TRACE"), strerror(err),
 		  limit_text(-err, limit));
 	close(fd);
 	fd = -1;
@@ -276,7 +276,7 @@ static void *thread_main(void *unused)
  */
 static int open_file(const char *path)
 {
-	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 	struct stat st;
 
 	if (file < 0)
@@ -322,7 +322,7 @@ static int begin(const char *path)
 
 void trace_start(void)
 {
-	const char *path = getenv("ROCEMU_TRACE");
+	const char *path = secure_getenv("ROCEMU_TRACE");
 	int err;
 
 	if (!path || !*path)

@@ -16,7 +16,7 @@
 
 int lane_shm_init(struct lane *l, char *errbuf, size_t errlen)
 {
-	const char *wire = getenv("ROCEMU_WIRE");
+	const char *wire = secure_getenv("ROCEMU_WIRE");
 
 	if (!wire || !*wire || !strcmp(wire, "udp"))
 		return 0;

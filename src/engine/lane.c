@@ -217,9 +217,9 @@ static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, 
 
 	if (err)
 		return err;
-	if (!ecn_parse(&l->tx.ecn.mode, getenv("ROCEMU_ECN"))) {
+	if (!ecn_parse(&l->tx.ecn.mode, secure_getenv("ROCEMU_ECN"))) {
 		snprintf(errbuf, errlen, "ROCEMU_ECN=%s: expected \"auto\", \"on\" or \"off\"",
-			 getenv("ROCEMU_ECN"));
+			 secure_getenv("ROCEMU_ECN"));
 		return -EINVAL;
 	}
 	err = lane_shm_init(l, errbuf, errlen);

@@ -79,7 +79,7 @@ static int expand_path(const char *spec, char *path, size_t size)
  */
 static int claim(const char *path)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666), err;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600), err;
 
 	if (fd < 0)
 		return -errno;
@@ -117,7 +117,7 @@ static int tap_open(struct tap *t, const char *spec, char *errbuf, size_t errlen
 
 int tap_get(struct tap **out, char *errbuf, size_t errlen)
 {
-	const char *spec = getenv("ROCEMU_PCAP");
+	const char *spec = secure_getenv("ROCEMU_PCAP");
 	int err = 0;
 
 	*out = NULL;

@@ -47,7 +47,7 @@ static _Atomic uint64_t counts[FAULT_COUNT_COUNT];
 static int write_log(void)
 {
 	const char *p = log_buffer;
-	int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+	int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
 	int err = fd < 0 ? -errno : 0;
 
 	while (fd >= 0 && log_used) {
@@ -221,7 +221,7 @@ void fault_report_text(char *buf, size_t size)
 
 static bool summary_wanted(void)
 {
-	const char *env = getenv("ROCEMU_IMPAIR_SUMMARY");
+	const char *env = secure_getenv("ROCEMU_IMPAIR_SUMMARY");
 	bool any = false;
 
 	for (unsigned i = 0; i < FAULT_COUNT_COUNT; i++)
@@ -287,7 +287,7 @@ __attribute__((constructor)) static void watch_forks(void)
 
 int fault_report_start(char *errbuf, size_t errlen)
 {
-	const char *path = getenv("ROCEMU_IMPAIR_LOG");
+	const char *path = secure_getenv("ROCEMU_IMPAIR_LOG");
 	int err = 0;
 
 	mutex_lock(&report_lock);

@@ -56,7 +56,7 @@ static int parse(const char *spec, char *errbuf, size_t errlen)
 
 int setting_get(struct impair *im, unsigned *serial, char *errbuf, size_t errlen)
 {
-	const char *spec = getenv("ROCEMU_IMPAIR");
+	const char *spec = secure_getenv("ROCEMU_IMPAIR");
 	int err = 0;
 
 	spec = spec ? spec : "";

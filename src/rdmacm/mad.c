@@ -92,7 +92,7 @@ static struct fault_verdict apply_rules(enum fault_dir dir, const struct gsi_mad
 /* Read the environment, once. */
 static void prepare(rocemu_ns_t now)
 {
-	const char *pcap = getenv("ROCEMU_PCAP"), *timeline = getenv("ROCEMU_TRACE");
+	const char *pcap = secure_getenv("ROCEMU_PCAP"), *timeline = secure_getenv("ROCEMU_TRACE");
 	char text[512];
 
 	if (state->ready)

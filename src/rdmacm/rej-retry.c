@@ -28,7 +28,7 @@ static struct rcm_rej_retries *const retries = &rcm_globals.rej_retries;
 
 static bool is_off(void)
 {
-	const char *env = getenv("ROCEMU_CM_AGAIN");
+	const char *env = secure_getenv("ROCEMU_CM_AGAIN");
 
 	return env && strcmp(env, "off") == 0;
 }

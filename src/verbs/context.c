@@ -50,7 +50,7 @@ enum {
 static uint32_t vendor_part_id(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	const char *env = getenv("ROCEMU_VENDOR_PART_ID");
+	const char *env = secure_getenv("ROCEMU_VENDOR_PART_ID");
 	unsigned long v;
 	char *end;
 

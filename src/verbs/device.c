@@ -199,12 +199,12 @@ static struct ibv_device **list_make(netdevs_fn *netdevs, int *num_devices)
 
 	if (num_devices)
 		*num_devices = 0;
-	ret = netdevs(getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
+	ret = netdevs(secure_getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
 	if (ret < 0) {
 		complain("ROCEMU_DEVICES", ret, err);
 		return vb_null(-ret);
 	}
-	ret = netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), found, n, err, sizeof(err));
+	ret = netdev_set_layout(secure_getenv("ROCEMU_GID_LAYOUT"), found, n, err, sizeof(err));
 	if (ret < 0) {
 		complain("ROCEMU_GID_LAYOUT", ret, err);
 		free(found);

@@ -54,7 +54,7 @@ static unsigned cpus(void)
 /** The value of ROCEMU_LANES; 0: not set. -EINVAL, with a message printed. */
 static int lanes_setting(void)
 {
-	const char *env = getenv("ROCEMU_LANES");
+	const char *env = secure_getenv("ROCEMU_LANES");
 	unsigned n;
 
 	if (!env || !*env)

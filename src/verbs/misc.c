@@ -43,7 +43,7 @@ int ibv_dofork_range(void *base, size_t size)
 
 const char *ibv_get_sysfs_path(void)
 {
-	const char *env = getenv("SYSFS_PATH");
+	const char *env = secure_getenv("SYSFS_PATH");
 
 	return env && *env ? env : "/sys";
 }

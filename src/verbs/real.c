@@ -104,7 +104,7 @@ void real_errno_out(void)
 static bool wanted(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	const char *env = getenv("ROCEMU_REAL");
+	const char *env = secure_getenv("ROCEMU_REAL");
 
 	if (env && !strcmp(env, "off"))
 		return false;

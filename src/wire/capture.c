@@ -51,7 +51,7 @@ static int close_fd(void *cookie)
 static FILE *open_for_write(const char *path, char *buffer)
 {
 	const cookie_io_functions_t functions = {.write = write_all, .close = close_fd};
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	FILE *f;
 
 	if (fd < 0)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fail on files of a folder that need each other in a circle, and on a name that two files define.
+"""Fail on files of a folder that need each other in a circle, on a name that two files define, and on getenv().
 
 usage: objects.py NM ARCHIVE...
 
 A file needs another when it has an undefined symbol that the other one defines: read from the object files, so it holds for what
 was compiled. The folder is that of the archive; several archives may be of one folder. A circle is a set of files, each of which
 needs, directly or through others, all of the set.
+
+A set-user-ID program that is linked with the libraries must not heed its caller's variables: they use secure_getenv().
 """
 import pathlib
 import subprocess
@@ -91,6 +93,13 @@ def check_names(layers):
                     yield f"{symbol} is defined by {where} and by {layer}/{name}.c"
 
 
+def check_environment(layers):
+    for layer, files in layers.items():
+        for name, (_, used) in files.items():
+            if "getenv" in used:
+                yield f"{layer}/{name}.c calls getenv(): use secure_getenv()"
+
+
 def main():
     nm, archives = sys.argv[1], sys.argv[2:]
     layers = {}
@@ -98,6 +107,7 @@ def main():
         layers.setdefault(pathlib.Path(archive).parent.name, {}).update(objects(nm, archive))
     errors = [text for layer, files in layers.items() for text in check_circles(layer, files)]
     errors += check_names(layers)
+    errors += check_environment(layers)
     for text in errors:
         print(text, file=sys.stderr)
     count = sum(len(files) for files in layers.values())

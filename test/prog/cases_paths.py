@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from harness import (HANG_GUARD_S, NOBODY, NORMAL, POLL_S, QUICK, Case, Proc, Side, Skip, VethPair, expect, may_make_netns,
-                     new_port, run, sanitizer_env, start)
+                     need_user, new_port, run, sanitizer_env, start, users)
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 DEV = '/sys/class/infiniband/dev0'
@@ -323,6 +323,72 @@ def privileged(config, _lab):
         expect(p.popen.returncode == 2 and 'No such file' in p.stderr, 'it saw the tree', p)
 
 
+SET_USER_ID = '''
+#include <infiniband/verbs.h>
+#include <stdio.h>
+int main(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+
+	if (!ctx || !ibv_alloc_pd(ctx))
+		return 1;
+	puts(ibv_get_device_name(list[0]));
+	return 0;
+}
+'''
+
+
+def other_environment(config, _lab):
+    """A set-user-ID program that is linked with the drop-in heeds nothing of its caller's environment."""
+    if os.geteuid() != 0 or config.sanitize:
+        raise Skip('making a set-user-ID program needs root, and a build without sanitizers')
+    need_user(NOBODY, config.rocemu)
+    with tempfile.TemporaryDirectory(dir='/var/tmp') as scratch:
+        os.chmod(scratch, 0o755)
+        program = os.path.join(scratch, 'a')
+        libraries = os.path.join(config.build, 'src', 'verbs')
+        subprocess.run(['gcc', '-x', 'c', '-', '-o', program, '-libverbs', f'-Wl,-rpath,{libraries}'], input=SET_USER_ID,
+                       text=True, check=True)
+        files = {name: os.path.join(scratch, name) for name in ('ROCEMU_PCAP', 'ROCEMU_TRACE', 'ROCEMU_IMPAIR_LOG')}
+        env = {**os.environ, **files, 'ROCEMU_DEVICES': 'other=lo', 'ROCEMU_IMPAIR': 'drop chance=1%', 'ROCEMU_LOG': 'debug'}
+        for mode, user in ((0o755, 0), (0o4755, NOBODY)):
+            os.chmod(program, mode)
+            p = subprocess.run([*users.command(user), program], capture_output=True, text=True, env=env, umask=0, check=False)
+            there = {name for name, path in files.items() if os.path.exists(path)}
+            expect(p.returncode == 0, p.stderr)
+            if user == 0:
+                expect(there == set(files) and p.stdout == 'other\n' and p.stderr, f'not all is heeded: {there}\n{p.stdout}')
+                for path in files.values():
+                    expect(os.stat(path).st_mode & 0o777 == 0o600, f'others can use {path}')
+                    os.unlink(path)
+            else:
+                expect(not there and p.stdout != 'other\n' and not p.stderr, f'heeded: {there}\n{p.stdout}{p.stderr}')
+
+
+def others(config, _lab):
+    """Other users can read nothing of what a run's processes share but the counters, which are in sysfs, too."""
+    need_user(NOBODY, config.rocemu)
+    port = new_port()
+    server = start(config, SIDE, ['ibv_rc_pingpong', '-d', 'dev0', '-g', 0, '-p', port], 'server')
+    try:
+        server.wait_listening(port)
+        with open(f'/proc/{server.pid}/environ', encoding='utf-8') as f:
+            root = re.search(r'(?:^|\0)ROCEMU_PATHS=([^\0]*)', f.read()).group(1)
+        shared = os.path.realpath(os.path.join(root, 'shared'))
+        with open(os.path.join(shared, 'objects', 'dev0'), 'rb') as f:
+            at = os.lseek(f.fileno(), 0, os.SEEK_DATA)  # an error: no object is shown
+            expect(os.pread(f.fileno(), 1 << 16, at).strip(b'\0'), 'no object is shown')
+        # All the way is open: only the files' own modes keep others out.
+        subprocess.run([*users.command(NOBODY), 'ls', os.path.join(shared, 'objects')], stdout=subprocess.DEVNULL, check=True)
+        readable = subprocess.run([*users.command(NOBODY), 'find', shared, '-type', 'f', '-readable', '-printf', '%P\\n'],
+                                  capture_output=True, text=True, check=True).stdout.split()
+        rest = [name for name in readable if not name.startswith(('counters/', 'sys/'))]
+        expect('counters/dev0' in readable and not rest, f'others can read {rest}, of {readable[:10]}')
+    finally:
+        server.kill()
+
+
 def ucx_info(config, _lab):
     """UCX looks for the device node and the GIDs' types itself."""
     text = output(config, 'ucx_info', '-d')
@@ -364,6 +430,8 @@ def cases():
         Case('paths/parent.other', beside_parent, NORMAL),
         Case('paths/mounted', mounted, NORMAL),
         Case('paths/set-user-id', privileged, NORMAL),
+        Case('paths/set-user-id.environment', other_environment, NORMAL),
+        Case('paths/others', others, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
         Case('ucx/perftest/rc', ucx_perftest('rc_verbs,ud_verbs:aux'), NORMAL, needs=('ucx_perftest',)),
         Case('ucx/perftest/ud', ucx_perftest('ud_verbs'), NORMAL, needs=('ucx_perftest',)),
