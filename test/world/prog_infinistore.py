@@ -2,7 +2,8 @@
 """InfiniStore (a key-value store for inference), built somewhere under the path by `meson setup build src` and `ninja -C build`.
 
 The client is infinistore_client.py: its own tests and benchmark want GPUs or PyTorch. The server is its own, but for one thing: it
-does not change its oom_score_adj, for which it has to be root.
+does not change its oom_score_adj, for which it has to be root. It waits for POLLOUT of completion channels as well, which is always
+there (docs/verbs.md, "Event descriptors"), so its loop does not sleep while a client is connected.
 """
 import os
 import re
