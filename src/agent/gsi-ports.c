@@ -28,9 +28,10 @@ static bool both_have(const struct agent_gsi_bind *a, const struct agent_gsi_bin
 }
 
 /* May two not have the same service ID? */
-static bool conflict(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b)
+static bool conflict(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b, bool same_user)
 {
-	if (both_have(a, b, AGENT_GSI_REUSEADDR))
+	/* Another user's more specific listener would get the first one's requests. */
+	if (same_user && both_have(a, b, AGENT_GSI_REUSEADDR))
 		return false;
 	if (both_have(a, b, AGENT_GSI_AFONLY) &&
 	    rocemu_gid_is_ipv4(&a->addr) != rocemu_gid_is_ipv4(&b->addr))
@@ -100,16 +101,16 @@ static struct gsi_port *find_key(struct gsi_ports *p, uint16_t number, uint32_t 
 	return NULL;
 }
 
-static int check(struct gsi_ports *p, const struct agent_gsi_bind *b)
+static int check(struct gsi_ports *p, uint32_t uid, const struct agent_gsi_bind *b)
 {
 	for (const struct gsi_port *o = NULL; (o = next_of(p, o, b->service_id));)
-		if (conflict(b, &o->bind))
+		if (conflict(b, &o->bind, o->uid == uid))
 			return -EADDRINUSE;
 	return 0;
 }
 
-int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct agent_gsi_bind *b,
-		   struct list *of_client)
+int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t uid, uint32_t key,
+		   struct agent_gsi_bind *b, struct list *of_client)
 {
 	enum rocemu_port_space ps;
 	struct gsi_port *port;
@@ -121,13 +122,14 @@ int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct ag
 	if (rocemu_cm_service_port(b->service_id, &ps, &wanted) && wanted == 0)
 		r = pick_port(p, b);
 	else
-		r = check(p, b);
+		r = check(p, uid, b);
 	if (r)
 		return r;
 	port = calloc(1, sizeof(*port));
 	if (!port)
 		return -ENOMEM;
 	port->number = number;
+	port->uid = uid;
 	port->key = key;
 	port->bind = *b;
 	list_append(&p->by_service[service_bucket(b->service_id)], &port->by_service);

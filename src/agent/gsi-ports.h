@@ -21,6 +21,7 @@ struct gsi_port {
 	struct list by_service, by_key; /* in a bucket of struct gsi_ports */
 	struct list of_client;		/* in a list of its owner */
 	uint16_t number;		/* of the client */
+	uint32_t uid;			/* the client's user */
 	uint32_t key;			/* the client's name for it */
 	bool listens;
 	struct agent_gsi_bind bind;
@@ -42,8 +43,8 @@ void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t
  * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -EEXIST: the client has that key
  *	   already, -ENOMEM.
  */
-int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct agent_gsi_bind *b,
-		   struct list *of_client);
+int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t uid, uint32_t key,
+		   struct agent_gsi_bind *b, struct list *of_client);
 
 /** @return 0, -ENOENT: no such key, -EADDRINUSE: another one listens there. */
 int gsi_ports_listen(struct gsi_ports *p, uint16_t number, uint32_t key);

@@ -70,8 +70,8 @@ static int gsi_bind(struct client *c, const struct agent_msg *m)
 					  "the user has reached the limit of ports for one user: "
 					  "end some RDMA processes");
 	if (c->gsi->nports < AGENT_GSI_BINDS_MAX)
-		r = gsi_ports_bind(&c->server->gsi.ports, c->gsi->number, m->u.gsi_bind.key, &b,
-				   &c->gsi->ports);
+		r = gsi_ports_bind(&c->server->gsi.ports, c->gsi->number, c->uid, m->u.gsi_bind.key,
+				   &b, &c->gsi->ports);
 	if (r == -EADDRNOTAVAIL)
 		return client_reply_error(
 			c, r,

@@ -123,7 +123,7 @@ struct agent_addr_info {
 };
 
 enum agent_gsi_bind_flags {
-	AGENT_GSI_REUSEADDR = 1, /* may share with others that have it */
+	AGENT_GSI_REUSEADDR = 1, /* may share with others of the user that have it */
 	AGENT_GSI_AFONLY = 2,	 /* an IPv6 wildcard does not take IPv4 in */
 };
 

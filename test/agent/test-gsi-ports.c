@@ -19,7 +19,7 @@ static const struct rocemu_gid one6 = {{0xfd, [15] = 1}}, link6 = {{0xfe, 0x80, 
 
 static struct gsi_ports ports;
 static struct list mine;
-static uint32_t next_key;
+static uint32_t next_key, user;
 
 static void fresh(void)
 {
@@ -33,7 +33,7 @@ static int bind_at(uint16_t number, uint64_t service_id, const struct rocemu_gid
 {
 	struct agent_gsi_bind b = {service_id, *addr, scope_id, flags};
 
-	return gsi_ports_bind(&ports, number, ++next_key, &b, &mine);
+	return gsi_ports_bind(&ports, number, user, ++next_key, &b, &mine);
 }
 
 /* Does the second get in beside the first? */
@@ -47,6 +47,18 @@ static int second(const struct rocemu_gid *a, uint32_t a_flags, const struct roc
 	r = bind_at(2, TCP(7), b, 0, b_flags);
 	gsi_ports_drop(&ports, &mine);
 	return r;
+}
+
+TEST(gsi_ports, two_users_of_the_same_port__conflict_in_spite_of_reuse)
+{
+	fresh();
+	assert_int_equal(bind_at(1, TCP(7), &any4, 0, R), 0);
+	user++;
+	assert_int_equal(bind_at(2, TCP(7), &one4, 0, R), -EADDRINUSE);
+	assert_int_equal(bind_at(2, TCP(7), &any4, 0, R), -EADDRINUSE);
+	user--;
+	assert_int_equal(bind_at(2, TCP(7), &one4, 0, R), 0);
+	gsi_ports_drop(&ports, &mine);
 }
 
 TEST(gsi_ports, two_of_the_same_port__conflict_as_rdma_cm_has_it)
@@ -90,7 +102,7 @@ TEST(gsi_ports, port_0__each_port_once_then_none)
 	for (unsigned i = 0; i < 9; i++) {
 		struct agent_gsi_bind b = {TCP(0), i % 2 ? one4 : any6, 0, i % 3 ? R : 0};
 
-		assert_int_equal(gsi_ports_bind(&ports, 1, ++next_key, &b, &mine), 0);
+		assert_int_equal(gsi_ports_bind(&ports, 1, user, ++next_key, &b, &mine), 0);
 		assert_in_range(b.service_id, TCP(50000), TCP(50009));
 		assert_int_not_equal(b.service_id, TCP(50003));
 		assert_false(seen[b.service_id - TCP(50000)]);
@@ -111,10 +123,10 @@ TEST(gsi_ports, key_used_twice__refused)
 	struct agent_gsi_bind b = {TCP(1), one4, 0, 0};
 
 	fresh();
-	assert_int_equal(gsi_ports_bind(&ports, 1, 9, &b, &mine), 0);
+	assert_int_equal(gsi_ports_bind(&ports, 1, user, 9, &b, &mine), 0);
 	b.service_id = TCP(2);
-	assert_int_equal(gsi_ports_bind(&ports, 1, 9, &b, &mine), -EEXIST);
-	assert_int_equal(gsi_ports_bind(&ports, 2, 9, &b, &mine), 0);
+	assert_int_equal(gsi_ports_bind(&ports, 1, user, 9, &b, &mine), -EEXIST);
+	assert_int_equal(gsi_ports_bind(&ports, 2, user, 9, &b, &mine), 0);
 	gsi_ports_drop(&ports, &mine);
 }
 

@@ -93,6 +93,30 @@ TEST(users_gsi, qpn_of_another_users_slot__not_sent)
 	stop_system();
 }
 
+/* The more specific listener would get the requests of the other's clients. */
+TEST(users_gsi, port_of_another_user__not_shared)
+{
+	const struct rocemu_gid any4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+	struct agent_gsi_bind wide = {SERVICE, any4, 0, AGENT_GSI_REUSEADDR}, narrow = wide;
+	struct gsi_peer ann, bob;
+	uint32_t key[2], bobs;
+
+	start_system();
+	ann = start_as(ANN);
+	bob = start_as(BOB);
+	narrow.addr = at;
+	assert_int_equal(gsi_peer_bind(&ann, &wide, &key[0]), 0);
+	assert_int_equal(gsi_peer_bind(&bob, &narrow, &bobs), -EADDRINUSE);
+	assert_int_equal(gsi_peer_bind(&ann, &narrow, &key[1]), 0);
+	assert_int_equal(gsi_peer_unbind(&ann, key[0]), 0);
+	assert_int_equal(gsi_peer_bind(&bob, &narrow, &bobs), -EADDRINUSE);
+	assert_int_equal(gsi_peer_unbind(&ann, key[1]), 0);
+	assert_int_equal(gsi_peer_bind(&bob, &narrow, &bobs), 0);
+	gsi_peer_leave(&ann);
+	gsi_peer_leave(&bob);
+	stop_system();
+}
+
 /* ---- what one user is shown ---- */
 
 /* A lane, a client of connection management and its listeners. */
