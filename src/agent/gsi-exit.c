@@ -16,7 +16,10 @@ void gsi_exits_init(struct gsi_exits *w)
 {
 	for (unsigned i = 0; i < GSI_EXITS_BUCKETS; i++)
 		list_init(&w->by_id[i]);
-	list_init(&w->due);
+	for (unsigned i = 0; i < AGENT_GSI_CLIENTS; i++)
+		list_init(&w->lingering[i]);
+	for (unsigned i = 0; i < GSI_EXITS_QUEUES; i++)
+		list_init(&w->due[i]);
 	w->due_count = 0;
 	w->given_up = 0;
 	w->taken = NULL;
@@ -33,8 +36,10 @@ static struct gsi_exit_mad *find(struct gsi_exits *w, uint32_t comm_id)
 
 static void forget(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
-	if (e->due)
+	if (e->due) {
 		w->due_count--;
+		list_remove(&e->by_due);
+	}
 	list_remove(&e->by_id);
 	list_remove(&e->node);
 	free(e);
@@ -43,7 +48,7 @@ static void forget(struct gsi_exits *w, struct gsi_exit_mad *e)
 /* 4.096 us * 2^code in milliseconds, within bounds. */
 static uint32_t interval_ms(uint8_t code)
 {
-	uint64_t ms = (4096ull << (code & 31)) / 1000000;
+	uint64_t ms = (4096ull << code) / 1000000;
 
 	return (uint32_t)MAX(MIN(ms, (uint64_t)GSI_EXITS_MS_MAX), (uint64_t)GSI_EXITS_MS_MIN);
 }
@@ -64,7 +69,7 @@ int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
 		list_append(of_client, &e->node);
 		++*count;
 	}
-	e->interval_ms = interval_ms(f->cm_timeout);
+	e->cm_timeout = f->cm_timeout & 31;
 	e->repeat = repeat;
 	e->left = repeat ? 1u + f->retries : 1;
 	e->mad = f->m;
@@ -81,25 +86,20 @@ void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id)
 	--*count;
 }
 
-/* Insert by due time; mostly at the end. */
-static void insert_due(struct gsi_exits *w, struct gsi_exit_mad *e)
+static void enqueue(struct gsi_exits *w, struct gsi_exit_mad *e, unsigned queue, uint64_t due_ms)
 {
-	struct list *before = w->due.prev;
-
-	while (before != &w->due &&
-	       list_entry(before, struct gsi_exit_mad, node)->due_ms > e->due_ms)
-		before = before->prev;
-	list_append(before->next, &e->node);
+	e->due_ms = due_ms;
+	list_append(&w->due[queue], &e->by_due);
 }
 
 void gsi_exits_execute(struct gsi_exits *w, struct list *of_client, uint64_t now_ms)
 {
 	list_for_each_entry (e, struct gsi_exit_mad, node, of_client) {
 		list_remove(&e->node);
+		list_append(&w->lingering[e->comm_id >> AGENT_GSI_ID_BITS], &e->node);
 		e->due = true;
-		e->due_ms = now_ms;
 		w->due_count++;
-		insert_due(w, e);
+		enqueue(w, e, GSI_EXITS_QUEUES - 1, now_ms);
 	}
 }
 
@@ -109,24 +109,14 @@ void gsi_exits_forget(struct gsi_exits *w, struct list *of_client)
 		forget(w, e);
 }
 
-static bool is_of(const struct gsi_exit_mad *e, uint16_t number)
-{
-	return e->comm_id >> AGENT_GSI_ID_BITS == number;
-}
-
 void gsi_exits_recall(struct gsi_exits *w, uint16_t number)
 {
-	list_for_each_entry (e, struct gsi_exit_mad, node, &w->due)
-		if (is_of(e, number))
-			forget(w, e);
+	gsi_exits_forget(w, &w->lingering[number]);
 }
 
 bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number)
 {
-	list_for_each_entry (e, const struct gsi_exit_mad, node, &w->due)
-		if (is_of(e, number))
-			return true;
-	return false;
+	return !list_empty(&w->lingering[number]);
 }
 
 bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct rocemu_gid *src)
@@ -139,11 +129,27 @@ bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct roce
 	return true;
 }
 
+/* The next to be sent; NULL: none. */
+static struct gsi_exit_mad *first_due(const struct gsi_exits *w)
+{
+	struct gsi_exit_mad *first = NULL;
+
+	for (unsigned i = 0; i < GSI_EXITS_QUEUES; i++) {
+		struct list *head = list_first(&w->due[i]);
+		struct gsi_exit_mad *e =
+			head ? list_entry(head, struct gsi_exit_mad, by_due) : NULL;
+
+		if (e && (!first || e->due_ms < first->due_ms))
+			first = e;
+	}
+	return first;
+}
+
 uint64_t gsi_exits_next_ms(const struct gsi_exits *w)
 {
-	struct list *first = list_first(&w->due);
+	const struct gsi_exit_mad *first = first_due(w);
 
-	return first ? list_entry(first, struct gsi_exit_mad, node)->due_ms : UINT64_MAX;
+	return first ? first->due_ms : UINT64_MAX;
 }
 
 static void free_taken(struct gsi_exits *w)
@@ -154,7 +160,8 @@ static void free_taken(struct gsi_exits *w)
 
 void gsi_exits_fini(struct gsi_exits *w)
 {
-	gsi_exits_forget(w, &w->due);
+	for (unsigned i = 0; i < AGENT_GSI_CLIENTS; i++)
+		gsi_exits_forget(w, &w->lingering[i]);
 	free_taken(w);
 }
 
@@ -163,32 +170,27 @@ static void take_last(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
 	w->due_count--;
 	list_remove(&e->by_id);
+	list_remove(&e->node);
 	w->taken = e;
 }
 
 struct gsi_mad *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms)
 {
-	struct list *first;
+	struct gsi_exit_mad *e;
 
 	free_taken(w);
-	while ((first = list_first(&w->due))) {
-		struct gsi_exit_mad *e = list_entry(first, struct gsi_exit_mad, node);
-
-		if (e->due_ms > now_ms)
-			break;
+	while ((e = first_due(w)) && e->due_ms <= now_ms) {
 		if (e->left == 0) {
 			w->given_up++;
 			forget(w, e);
 			continue;
 		}
-		list_remove(&e->node);
+		list_remove(&e->by_due);
 		e->left--;
-		if (e->repeat) {
-			e->due_ms = now_ms + e->interval_ms;
-			insert_due(w, e);
-		} else {
+		if (e->repeat)
+			enqueue(w, e, e->cm_timeout, now_ms + interval_ms(e->cm_timeout));
+		else
 			take_last(w, e);
-		}
 		return &e->mad;
 	}
 	return NULL;

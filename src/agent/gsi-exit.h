@@ -19,15 +19,17 @@ enum {
 	GSI_EXITS_BUCKETS = 4096,
 	GSI_EXITS_MS_MIN = 10,	  /* minimum between two sendings, whatever the client requested */
 	GSI_EXITS_MS_MAX = 60000, /* likewise */
+	GSI_EXITS_QUEUES = 33,	  /* one for each CM timeout, and one of what is not yet sent */
 };
 
 struct gsi_exit_mad {
-	struct list by_id; /* in a bucket */
-	struct list node;  /* in a client's list, or in due */
+	struct list by_id;  /* in a bucket */
+	struct list node;   /* in the list of a client that is alive, or of its number */
+	struct list by_due; /* in a queue, when it is due */
 	uint32_t comm_id;
-	uint32_t interval_ms;
-	unsigned left; /* how often it is still sent */
-	bool repeat;   /* an answer is waited for */
+	uint8_t cm_timeout; /* code of the interval */
+	unsigned left;	    /* how often it is still sent */
+	bool repeat;	    /* an answer is waited for */
 	bool due;
 	uint64_t due_ms;
 	struct gsi_mad mad;
@@ -35,7 +37,12 @@ struct gsi_exit_mad {
 
 struct gsi_exits {
 	struct list by_id[GSI_EXITS_BUCKETS];
-	struct list due; /* of dead clients, the next to be sent first */
+	struct list lingering[AGENT_GSI_CLIENTS]; /* of dead clients, by number */
+	/*
+	 * The same, the next to be sent first in each: all of a queue wait for the same time, so
+	 * that the last one added is the last to be sent.
+	 */
+	struct list due[GSI_EXITS_QUEUES];
 	unsigned due_count;
 	uint64_t given_up;	    /* not answered so far */
 	struct gsi_exit_mad *taken; /* sent for the last time: owned until the next call */
@@ -56,10 +63,10 @@ int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
 /** Remove that of an ID of a live client. */
 void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id);
 
-/** The client has ended: all of its list are due now. */
+/** The client has ended: all of its list are due now. now_ms is never less than the last one. */
 void gsi_exits_execute(struct gsi_exits *w, struct list *of_client, uint64_t now_ms);
 
-/** Free all of a list, which may be the list of due ones. */
+/** Free all of a list. */
 void gsi_exits_forget(struct gsi_exits *w, struct list *of_client);
 
 /** Drop a client's due ones: the client is back. */

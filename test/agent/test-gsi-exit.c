@@ -20,11 +20,13 @@ static void fresh(void)
 	count = 0;
 }
 
+static uint8_t cm_timeout = CODE_17_MS;
+
 static int set(uint32_t id, uint8_t mark, uint8_t retries, bool repeat)
 {
 	struct gsi_frame f = {.type = GSI_FRAME_EXIT_SET,
 			      .comm_id = id,
-			      .cm_timeout = CODE_17_MS,
+			      .cm_timeout = cm_timeout,
 			      .retries = retries,
 			      .m = {.dst = peer, .mad = {mark}}};
 
@@ -79,15 +81,37 @@ TEST(gsi_exits, rej__sent_once)
 TEST(gsi_exits, several__in_the_order_of_their_times)
 {
 	fresh();
+	assert_int_equal(set(ID + 2, 3, 1, true), 0);
+	gsi_exits_execute(&exit_mads, &mine, 90);
 	assert_int_equal(set(ID, 1, 1, true), 0);
 	assert_int_equal(set(ID + 1, 2, 0, false), 0);
 	gsi_exits_execute(&exit_mads, &mine, 100);
-	assert_int_equal(set(ID + 2, 3, 1, true), 0);
-	gsi_exits_execute(&exit_mads, &mine, 90);
 	assert_int_equal(due(110), 3);
 	assert_int_equal(due(110), 1);
 	assert_int_equal(due(110), 2);
 	assert_int_equal(due(110), 0);
+	gsi_exits_fini(&exit_mads);
+}
+
+TEST(gsi_exits, other_timeouts__each_sent_at_its_time)
+{
+	fresh();
+	for (unsigned i = 0; i < 3; i++) {
+		cm_timeout = (uint8_t)(CODE_17_MS + 2 - i); /* 67, 33, 17 ms */
+		assert_int_equal(set(ID + i, (uint8_t)(i + 1), 9, true), 0);
+	}
+	cm_timeout = CODE_17_MS;
+	gsi_exits_execute(&exit_mads, &mine, 100);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(due(100), i + 1);
+	assert_int_equal(due(116), 3);
+	assert_int_equal(due(133), 3);
+	assert_int_equal(due(133), 2);
+	assert_int_equal(due(148), 0);
+	assert_true(gsi_exits_next_ms(&exit_mads) == 149);
+	gsi_exits_recall(&exit_mads, ID >> AGENT_GSI_ID_BITS);
+	assert_int_equal(exit_mads.due_count, 0);
+	assert_true(gsi_exits_next_ms(&exit_mads) == UINT64_MAX);
 	gsi_exits_fini(&exit_mads);
 }
 
