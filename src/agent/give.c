@@ -140,7 +140,7 @@ int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wa
 
 /* ---- sockets ---- */
 
-/* Which live clients use a group. */
+/* Which clients use a group. */
 struct users {
 	bool uid, others; /* that user; other users */
 };
@@ -173,7 +173,12 @@ static struct users users_of(const struct server *s, const struct group *g,
 	for (unsigned i = q ? next_of(&q->members, 1) : AGENT_SEATS; i < AGENT_SEATS;
 	     i = next_of(&q->members, i + 1))
 		if (s->gsi.members[i])
-			add_user(&u, s->gsi.members[i]->conn->uid, uid);
+			add_user(&u, s->gsi.members[i]->uid, uid);
+	/* MADs of ended clients are sent from the addresses that these used. */
+	for (unsigned i = q ? next_of(&q->ended, 1) : AGENT_SEATS; i < AGENT_SEATS;
+	     i = next_of(&q->ended, i + 1))
+		if (gsi_exits_linger(&s->gsi.exit_mads, (uint16_t)i))
+			add_user(&u, gsi_exits_user(&s->gsi.exit_mads, (uint16_t)i), uid);
 	return u;
 }
 
@@ -357,9 +362,6 @@ void give_sweep(struct server *s)
 {
 	struct seats_used used;
 
-	/* MADs for dead clients are sent from the groups that these used. */
-	if (gsi_is_busy(&s->gsi))
-		return;
 	seats_look(&s->store->seats[AGENT_LANE], &used);
 	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
 		struct users u = users_of(s, g, &used, 0);

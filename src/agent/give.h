@@ -16,13 +16,12 @@ struct group;
 struct gsi;
 struct server;
 
-/* Of one user, root apart, with a system-wide agent. */
+/* Of one user, root apart, with a system-wide agent. More: quota.h. */
 enum {
 	QUOTA_PLACES = 256,    /* slots, and as many numbers */
 	QUOTA_CLIENTS = 512,   /* connections */
 	QUOTA_ADDRS = 512,     /* that no other user uses */
 	QUOTA_SOCKETS = 16384, /* of these addresses */
-	QUOTA_BINDS = 8192,    /* ports and service IDs */
 };
 
 /** Do quotas apply to the user? */

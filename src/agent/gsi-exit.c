@@ -12,8 +12,9 @@ static struct list *bucket_of(struct gsi_exits *w, uint32_t comm_id)
 	return &w->by_id[comm_id * 0x9e3779b1u >> 20];
 }
 
-void gsi_exits_init(struct gsi_exits *w)
+void gsi_exits_init(struct gsi_exits *w, struct quotas *quotas)
 {
+	w->quotas = quotas;
 	for (unsigned i = 0; i < GSI_EXITS_BUCKETS; i++)
 		list_init(&w->by_id[i]);
 	for (unsigned i = 0; i < AGENT_GSI_CLIENTS; i++)
@@ -42,6 +43,7 @@ static void forget(struct gsi_exits *w, struct gsi_exit_mad *e)
 	}
 	list_remove(&e->by_id);
 	list_remove(&e->node);
+	quota_release(w->quotas, e->uid, QUOTA_EXIT_MADS, 1);
 	free(e);
 }
 
@@ -53,18 +55,24 @@ static uint32_t interval_ms(uint8_t code)
 	return (uint32_t)MAX(MIN(ms, (uint64_t)GSI_EXITS_MS_MAX), (uint64_t)GSI_EXITS_MS_MIN);
 }
 
-int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
+int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count, uint32_t uid,
 		  const struct gsi_frame *f, bool repeat)
 {
 	struct gsi_exit_mad *e = find(w, f->comm_id);
 
 	if (!e) {
-		if (*count >= AGENT_GSI_EXITS_MAX)
-			return -ENOBUFS;
+		int r = *count < AGENT_GSI_EXITS_MAX ? quota_take(w->quotas, uid, QUOTA_EXIT_MADS)
+						     : -ENOBUFS;
+
+		if (r)
+			return r;
 		e = calloc(1, sizeof(*e));
-		if (!e)
+		if (!e) {
+			quota_release(w->quotas, uid, QUOTA_EXIT_MADS, 1);
 			return -ENOMEM;
+		}
 		e->comm_id = f->comm_id;
+		e->uid = uid;
 		list_append(bucket_of(w, f->comm_id), &e->by_id);
 		list_append(of_client, &e->node);
 		++*count;
@@ -119,6 +127,11 @@ bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number)
 	return !list_empty(&w->lingering[number]);
 }
 
+uint32_t gsi_exits_user(const struct gsi_exits *w, uint16_t number)
+{
+	return list_entry(w->lingering[number].next, struct gsi_exit_mad, node)->uid;
+}
+
 bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct rocemu_gid *src)
 {
 	struct gsi_exit_mad *e = find(w, comm_id);
@@ -171,6 +184,7 @@ static void take_last(struct gsi_exits *w, struct gsi_exit_mad *e)
 	w->due_count--;
 	list_remove(&e->by_id);
 	list_remove(&e->node);
+	quota_release(w->quotas, e->uid, QUOTA_EXIT_MADS, 1);
 	w->taken = e;
 }
 

@@ -13,6 +13,7 @@
 
 #include "agent/gsi-frame.h"
 #include "agent/protocol.h"
+#include "agent/quota.h"
 #include "base/list.h"
 
 enum {
@@ -27,6 +28,7 @@ struct gsi_exit_mad {
 	struct list node;   /* in the list of a client that is alive, or of its number */
 	struct list by_due; /* in a queue, when it is due */
 	uint32_t comm_id;
+	uint32_t uid;	    /* whose */
 	uint8_t cm_timeout; /* code of the interval */
 	unsigned left;	    /* how often it is still sent */
 	bool repeat;	    /* an answer is waited for */
@@ -36,6 +38,7 @@ struct gsi_exit_mad {
 };
 
 struct gsi_exits {
+	struct quotas *quotas; /* borrowed */
 	struct list by_id[GSI_EXITS_BUCKETS];
 	struct list lingering[AGENT_GSI_CLIENTS]; /* of dead clients, by number */
 	/*
@@ -48,16 +51,16 @@ struct gsi_exits {
 	struct gsi_exit_mad *taken; /* sent for the last time: owned until the next call */
 };
 
-void gsi_exits_init(struct gsi_exits *w);
+void gsi_exits_init(struct gsi_exits *w, struct quotas *quotas);
 /** Free those that are due; the clients own their lists. */
 void gsi_exits_fini(struct gsi_exits *w);
 
 /**
  * Set or replace the exit MAD of an ID; f: a GSI_FRAME_EXIT_SET. repeat: it is a DREQ. *count: of
- * the list, at most AGENT_GSI_EXITS_MAX.
+ * the list, at most AGENT_GSI_EXITS_MAX. uid: the client's user, who has a quota.
  * @return 0, -ENOBUFS, -ENOMEM.
  */
-int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
+int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count, uint32_t uid,
 		  const struct gsi_frame *f, bool repeat);
 
 /** Remove that of an ID of a live client. */
@@ -74,6 +77,9 @@ void gsi_exits_recall(struct gsi_exits *w, uint16_t number);
 
 /** Is anything of a dead client's still due? */
 bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number);
+
+/** The user of the dead client with that number, of whom something is due. */
+uint32_t gsi_exits_user(const struct gsi_exits *w, uint16_t number);
 
 /**
  * A DREP, REJ or DREQ for a communication ID came from an address. @return true: it was the answer

@@ -50,28 +50,31 @@ static int gsi_close(struct client *c, const struct agent_msg *m)
 	return done(c, 0);
 }
 
-static unsigned binds_of(const struct server *s, uint32_t uid)
+static int take_port(struct client *c, uint32_t key, struct agent_gsi_bind *b)
 {
-	unsigned n = 0;
+	struct gsi *gsi = &c->server->gsi;
+	int r = -ENOBUFS;
 
-	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++)
-		if (s->gsi.members[i] && s->gsi.members[i]->conn->uid == uid)
-			n += s->gsi.members[i]->nports;
-	return n;
+	if (c->gsi->nports < AGENT_GSI_BINDS_MAX)
+		r = gsi_ports_bind(&gsi->ports, c->gsi->number, c->uid, key, b, &c->gsi->ports);
+	if (r)
+		quota_release(&gsi->quotas, c->uid, QUOTA_PORTS, 1);
+	else
+		c->gsi->nports++;
+	return r;
 }
 
 static int gsi_bind(struct client *c, const struct agent_msg *m)
 {
 	struct agent_gsi_bind b = m->u.gsi_bind.bind;
-	int r = -ENOBUFS;
+	int r = quota_take(&c->server->gsi.quotas, c->uid, QUOTA_PORTS);
 
-	if (give_is_limited(c->server, c->uid) && binds_of(c->server, c->uid) >= QUOTA_BINDS)
+	if (r == -ENOBUFS)
 		return client_reply_error(c, r,
 					  "the user has reached the limit of ports for one user: "
 					  "end some RDMA processes");
-	if (c->gsi->nports < AGENT_GSI_BINDS_MAX)
-		r = gsi_ports_bind(&c->server->gsi.ports, c->gsi->number, c->uid, m->u.gsi_bind.key,
-				   &b, &c->gsi->ports);
+	if (!r)
+		r = take_port(c, m->u.gsi_bind.key, &b);
 	if (r == -EADDRNOTAVAIL)
 		return client_reply_error(
 			c, r,
@@ -79,7 +82,6 @@ static int gsi_bind(struct client *c, const struct agent_msg *m)
 			"in use");
 	if (r)
 		return client_reply_error(c, r, strerror(-r));
-	c->gsi->nports++;
 	return done(c, b.service_id);
 }
 
@@ -100,6 +102,7 @@ static int gsi_unbind(struct client *c, const struct agent_msg *m)
 	if (r)
 		return client_reply_error(c, r, strerror(-r));
 	c->gsi->nports--;
+	quota_release(&c->server->gsi.quotas, c->uid, QUOTA_PORTS, 1);
 	return done(c, 0);
 }
 

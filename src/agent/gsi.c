@@ -48,7 +48,7 @@ static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents);
 static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
 static void on_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_frame *f);
 
-void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store)
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store, bool limited)
 {
 	uint64_t seed = link_now_ms(), key[2] = {0};
 	uint16_t first, last;
@@ -61,7 +61,8 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store)
 	gsi_sources_init(&gsi->sources, key);
 	local_port_range(&first, &last);
 	gsi_ports_init(&gsi->ports, first, last, rng_u64(&gsi->rng));
-	gsi_exits_init(&gsi->exit_mads);
+	quotas_init(&gsi->quotas, limited);
+	gsi_exits_init(&gsi->exit_mads, &gsi->quotas);
 	/* At random, so that numbers of an earlier agent's clients are not used again soon. */
 	gsi->last_number = (uint16_t)rng_below(&gsi->rng, AGENT_GSI_CLIENTS);
 	ev_init(&gsi->exit_timer, on_exit_timer);
@@ -348,8 +349,7 @@ static bool may_name(const struct gsi *gsi, const struct gsi_client *member, uin
 	const struct seats *numbers = &gsi->store->seats[AGENT_GSI];
 	unsigned slot = qpn / AGENT_INDEXES;
 
-	return member->conn->uid == 0 ||
-	       slots->seat[slot].uid == numbers->seat[member->number].uid ||
+	return member->uid == 0 || slots->seat[slot].uid == numbers->seat[member->number].uid ||
 	       !seats_is_used(slots, slot);
 }
 
@@ -416,7 +416,8 @@ static void set_exit(struct gsi *gsi, struct gsi_client *member, const struct gs
 	bool once = m->attr_id == ROCEMU_CM_REJ || m->attr_id == ROCEMU_CM_DREP;
 
 	if (member_of(gsi, f->comm_id) != member || (!dreq && !once) ||
-	    gsi_exits_set(&gsi->exit_mads, &member->exit_mads, &member->nexits, f, dreq))
+	    gsi_exits_set(&gsi->exit_mads, &member->exit_mads, &member->nexits, member->uid, f,
+			  dreq))
 		count(gsi, AGENT_GSI_COUNT_tx_refused);
 }
 
@@ -481,19 +482,39 @@ static void answer_unseen(struct gsi *gsi, uint16_t number)
 	}
 }
 
+static void leave(struct qp1 *q, unsigned number)
+{
+	if (!q)
+		return;
+	seat_set_remove(&q->members, number);
+	seat_set_remove(&q->ended, number);
+}
+
+/* The addresses that the exit MADs of a client are sent from. */
+static void keep_sources(struct gsi *gsi, const struct gsi_client *m)
+{
+	list_for_each_entry (e, const struct gsi_exit_mad, node, &m->exit_mads) {
+		struct qp1 *q = qp1_at(gsi, &e->mad.src, e->mad.scope_id);
+
+		if (q)
+			seat_set_add(&q->ended, m->number);
+	}
+}
+
 void gsi_end_client(struct gsi *gsi, struct gsi_client *m)
 {
 	gsi_client_drain(m);
 	gsi_ports_drop(&gsi->ports, &m->ports);
+	quota_release(&gsi->quotas, m->uid, QUOTA_PORTS, m->nports);
+	list_for_each_entry (g, struct group, node, &gsi->store->groups.all)
+		leave(g->user, m->number);
 	if (gsi->leaving) {
 		gsi_exits_forget(&gsi->exit_mads, &m->exit_mads);
 	} else {
+		keep_sources(gsi, m);
 		gsi_exits_execute(&gsi->exit_mads, &m->exit_mads, link_now_ms());
 		answer_unseen(gsi, m->number);
 	}
-	list_for_each_entry (g, struct group, node, &gsi->store->groups.all)
-		if (g->user)
-			seat_set_remove(&((struct qp1 *)g->user)->members, m->number);
 	gsi->members[m->number] = NULL;
 	gsi->nmembers--;
 	gsi_client_free(m);

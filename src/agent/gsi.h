@@ -29,6 +29,7 @@
 #include "agent/gsi-sources.h"
 #include "agent/protocol.h"
 #include "agent/qp1.h"
+#include "agent/quota.h"
 #include "agent/store.h"
 #include "base/rng.h"
 
@@ -40,6 +41,7 @@ struct gsi {
 	uint16_t last_number;
 	struct gsi_ports ports;
 	struct gsi_reqs reqs;
+	struct quotas quotas;
 	struct gsi_exits exit_mads;
 	ev_timer exit_timer;
 	struct gsi_early early;
@@ -59,7 +61,8 @@ struct gsi {
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
 
-void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store);
+/** limited: users have quotas. */
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store, bool limited);
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
 

@@ -44,6 +44,7 @@ struct qp1 {
 	uint32_t psn;		 /* of the next MAD sent; 24 bits count */
 	uint32_t overflow;	 /* as the socket counts what it dropped */
 	struct seat_set members; /* clients that opened the address */
+	struct seat_set ended;	 /* clients that ended with exit MADs of the address */
 };
 
 /** @return NULL: out of memory. */

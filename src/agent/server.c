@@ -232,7 +232,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (!s->loop)
 		return -ENOMEM;
-	gsi_init(&s->gsi, s->loop, st);
+	gsi_init(&s->gsi, s->loop, st, s->instance.system);
 	s->gsi.on_calm = on_calm;
 	s->gsi.on_watch = on_watch;
 	s->gsi.on_end = client_close;

@@ -6,16 +6,18 @@
 
 #include "test.h"
 
-enum { CODE_17_MS = 12, ID = 5 << AGENT_GSI_ID_BITS };
+enum { ANN = 1001, BOB, CODE_17_MS = 12, ID = 5 << AGENT_GSI_ID_BITS };
 
 static const struct rocemu_gid peer = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
+static struct quotas quotas;
 static struct gsi_exits exit_mads;
 static struct list mine;
 static unsigned count;
 
 static void fresh(void)
 {
-	gsi_exits_init(&exit_mads);
+	quotas_init(&quotas, true);
+	gsi_exits_init(&exit_mads, &quotas);
 	list_init(&mine);
 	count = 0;
 }
@@ -30,7 +32,7 @@ static int set(uint32_t id, uint8_t mark, uint8_t retries, bool repeat)
 			      .retries = retries,
 			      .m = {.dst = peer, .mad = {mark}}};
 
-	return gsi_exits_set(&exit_mads, &mine, &count, &f, repeat);
+	return gsi_exits_set(&exit_mads, &mine, &count, ANN, &f, repeat);
 }
 
 /* The mark of what is due, 0: nothing. */
@@ -158,6 +160,29 @@ TEST(gsi_exits, client_is_back__its_exit_mads_are_not_sent)
 	assert_int_equal(due(100), 2);
 	assert_int_equal(due(100), 0);
 	gsi_exits_fini(&exit_mads);
+}
+
+/* Their clients may have ended, and more clients come. */
+TEST(gsi_exits, too_many_of_a_user__refused_and_others_are_served)
+{
+	const struct gsi_frame of_bob = {.comm_id = 9 << AGENT_GSI_ID_BITS};
+
+	fresh();
+	for (unsigned client = 0; client < QUOTA_EXIT_MADS_MAX / AGENT_GSI_EXITS_MAX; client++) {
+		count = 0;
+		for (unsigned i = 0; i < AGENT_GSI_EXITS_MAX; i++)
+			assert_int_equal(
+				set(ID + client * (1 << AGENT_GSI_ID_BITS) + i, 1, 0, false), 0);
+		gsi_exits_execute(&exit_mads, &mine, 100);
+	}
+	count = 0;
+	assert_int_equal(set(8 << AGENT_GSI_ID_BITS, 1, 0, false), -ENOBUFS);
+	assert_int_equal(gsi_exits_set(&exit_mads, &mine, &count, BOB, &of_bob, false), 0);
+	assert_int_equal(due(100), 1);
+	assert_int_equal(set(8 << AGENT_GSI_ID_BITS, 1, 0, false), 0);
+	gsi_exits_forget(&exit_mads, &mine);
+	gsi_exits_fini(&exit_mads);
+	assert_int_equal(quotas.by_uid.n, 0);
 }
 
 TEST(gsi_exits, too_many__refused_and_replacing_still_works)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection management of several users who share a system-wide agent. */
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include "agent/link.h"
 #include "gsi-scene.h"
 #include "test.h"
 #include "user.h"
@@ -198,5 +200,44 @@ TEST(users_gsi, status__a_user_sees_the_own_processes_and_how_many_there_are)
 	user_leave(&ann);
 	user_leave(&bob);
 	user_leave(&more);
+	stop_system();
+}
+
+/* ---- ended processes ---- */
+
+static void wait_addresses(unsigned n, unsigned lingering)
+{
+	uint64_t end = link_now_ms() + PATIENCE_MS;
+
+	for (;;) {
+		struct agent_status *st = status_of(0);
+		bool there = st->agent.naddrs == n && st->agent.lingering == lingering;
+
+		agent_status_free(st);
+		if (there)
+			return;
+		assert_true(link_now_ms() < end);
+		poll(NULL, 0, 20);
+	}
+}
+
+/* Its MADs keep the address that they are sent from, and no other. */
+TEST(users_gsi, exit_mad_of_an_ended_process__other_addresses_are_given_up)
+{
+	const struct rocemu_gid other = gid_v4(127, 0, 0, 77);
+	struct gsi_peer ann;
+	struct gsi_mail m;
+	uint32_t id;
+
+	start_system();
+	wire_up();
+	ann = start_as(ANN);
+	assert_int_equal(gsi_peer_open(&ann, &other), 0);
+	id = agent_comm_id(ann.number, 1);
+	m = mail_ids(&at, &far, ROCEMU_CM_DREQ, id, 7);
+	assert_int_equal(gsi_peer_set_exit(&ann, id, &m, 23 /* 34 s */, 15), 0);
+	gsi_peer_leave(&ann);
+	wait_addresses(1, 1);
+	close(wire);
 	stop_system();
 }

@@ -6,6 +6,7 @@
 
 #include "agent/give.h"
 #include "agent/group.h"
+#include "agent/quota.h"
 #include "peer.h"
 #include "test.h"
 #include "users.h"
@@ -129,10 +130,10 @@ TEST(users, as_many_ports_as_one_user_may_have__told_so_and_others_are_served)
 		fds[i] = connect_as(i ? BOB : ANN, true);
 		assert_int_equal(hello(fds[i], AGENT_GSI, &welcome[i]), 0);
 	}
-	for (uint32_t i = 0; i <= QUOTA_BINDS; i++) {
+	for (uint32_t i = 0; i <= QUOTA_PORTS_MAX; i++) {
 		m.u.gsi_bind.key = i;
 		m.u.gsi_bind.bind = (struct agent_gsi_bind){.service_id = 0x100000000u + i};
-		assert_int_equal(ask(fds[0], &m, &answer), i < QUOTA_BINDS ? 0 : ENOBUFS);
+		assert_int_equal(ask(fds[0], &m, &answer), i < QUOTA_PORTS_MAX ? 0 : ENOBUFS);
 	}
 	assert_int_equal(ask(fds[1], &m, &answer), 0);
 	for (unsigned i = 0; i < 2; i++) {

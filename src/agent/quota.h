@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Counts what each user of a system-wide agent holds, and refuses what would be more than a user's
+ * quota. Root has none, and the users of other agents neither. Constant time, whatever others
+ * hold. Pure.
+ */
+#ifndef AGENT_QUOTA_H
+#define AGENT_QUOTA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+
+enum quota {
+	QUOTA_PORTS,	 /* ports and service IDs */
+	QUOTA_EXIT_MADS, /* of live clients, and of ended ones until they are done */
+	QUOTA_KINDS,
+};
+
+/** Of one user. */
+enum { QUOTA_PORTS_MAX = 8192, QUOTA_EXIT_MADS_MAX = 32768 };
+
+struct quotas {
+	struct hash by_uid; /* of users that hold something */
+	bool limited;	    /* a system-wide agent's */
+};
+
+void quotas_init(struct quotas *q, bool limited);
+
+/** One more for the user. @return 0, -ENOBUFS: the user has as many as allowed, -ENOMEM. */
+int quota_take(struct quotas *q, uint32_t uid, enum quota kind);
+
+/** n less: each was taken. */
+void quota_release(struct quotas *q, uint32_t uid, enum quota kind, unsigned n);
+
+#endif
