@@ -82,29 +82,53 @@ static void close_dead(struct server *s, const struct seats_used *used)
 	}
 }
 
-static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, char *errbuf,
-		size_t errlen)
+static int quota_error(uint32_t uid, const char *what, char *errbuf, size_t errlen)
+{
+	snprintf(errbuf, errlen,
+		 "user %u has %d %s, the limit for one user of this host's 1023: end some RDMA "
+		 "processes",
+		 uid, QUOTA_PLACES, what);
+	return -ENOSPC;
+}
+
+/*
+ * A client of an agent that has died may have its place again without a proof. So may any other
+ * client. It gets only a slot that was last its user's, or one that was never used, up to the
+ * user's quota.
+ */
+static int pick_wanted(const struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted,
+		       const struct seats_used *used)
+{
+	const struct seats *seats = &s->store->seats[kind];
+	const struct seat *seat = &seats->seat[wanted];
+
+	if (used->is[wanted])
+		return -EBADMSG;
+	if (kind == AGENT_GSI)
+		return gsi_number_is_free(&s->gsi, wanted) ? (int)wanted : -EBADMSG;
+	if (!give_is_limited(s, uid))
+		return (int)wanted;
+	if (seat->token >= 0)
+		return seat->uid == uid ? (int)wanted : -EBADMSG;
+	return seats_owned(seats, uid) < QUOTA_PLACES ? (int)wanted : -EDQUOT;
+}
+
+static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted,
+		const struct seats_used *used, char *errbuf, size_t errlen)
 {
 	const char *what = kind == AGENT_LANE ? "slots" : "numbers of connection management";
 	const struct seats *seats = &s->store->seats[kind];
-	struct seats_used used;
-	int place = (int)wanted;
+	int place;
 
-	seats_look(seats, &used);
-	if (kind == AGENT_GSI)
-		close_dead(s, &used);
-	if (give_is_limited(s, uid) && seats_count(seats, &used, uid) >= QUOTA_PLACES) {
-		snprintf(errbuf, errlen,
-			 "user %u has %d %s, the limit for one user of this host's 1023: end some "
-			 "RDMA processes",
-			 uid, QUOTA_PLACES, what);
-		return -ENOSPC;
-	}
-	if (!wanted)
-		place = kind == AGENT_LANE ? seats_pick_lowest(seats, &used, uid)
-					   : next_number(s, &used);
-	else if (used.is[wanted] || (kind == AGENT_GSI && !gsi_number_is_free(&s->gsi, wanted)))
-		place = -EBADMSG;
+	if (give_is_limited(s, uid) && seats_count(seats, used, uid) >= QUOTA_PLACES)
+		return quota_error(uid, what, errbuf, errlen);
+	if (wanted)
+		place = pick_wanted(s, kind, uid, wanted, used);
+	else
+		place = kind == AGENT_LANE ? seats_pick_lowest(seats, used, uid)
+					   : next_number(s, used);
+	if (place == -EDQUOT)
+		return quota_error(uid, what, errbuf, errlen);
 	if (place == -ENOSPC)
 		snprintf(errbuf, errlen,
 			 "all 1023 %s of this host are in use: end some RDMA processes", what);
@@ -113,19 +137,49 @@ static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned w
 	return place;
 }
 
+/* The next slot that can be prepared. @return as give_place(). */
+static int pick_slot(struct server *s, uint32_t uid, unsigned wanted, char *errbuf, size_t errlen)
+{
+	struct seats_used used;
+	int place, r = 0;
+
+	seats_look(&s->store->seats[AGENT_LANE], &used);
+	do {
+		place = pick(s, AGENT_LANE, uid, wanted, &used, errbuf, errlen);
+		if (place < 0 && !r)
+			return place;
+		if (place >= 0)
+			r = prepare_slot(s, (unsigned)place, uid);
+		if (place >= 0 && !r)
+			return place;
+		if (place >= 0)
+			used.is[place] = true;
+	} while (place >= 0 && !wanted);
+	snprintf(errbuf, errlen, "no slot to be had: %s", strerror(-r));
+	return r;
+}
+
+static int pick_number(struct server *s, uint32_t uid, unsigned wanted, char *errbuf, size_t errlen)
+{
+	struct seats_used used;
+
+	seats_look(&s->store->seats[AGENT_GSI], &used);
+	close_dead(s, &used);
+	return pick(s, AGENT_GSI, uid, wanted, &used, errbuf, errlen);
+}
+
 int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, int *token,
 	       uint16_t *first_index, char *errbuf, size_t errlen)
 {
 	const struct seats *seats = &s->store->seats[kind];
 	struct store_change c = {.type = STORE_SEAT, .kind = (uint16_t)kind, .uid = uid};
-	int place = pick(s, kind, uid, wanted, errbuf, errlen), ours, r = 0;
+	int place = kind == AGENT_LANE ? pick_slot(s, uid, wanted, errbuf, errlen)
+				       : pick_number(s, uid, wanted, errbuf, errlen);
+	int ours, r;
 
 	if (place < 0)
 		return place;
-	if (kind == AGENT_LANE)
-		r = prepare_slot(s, (unsigned)place, uid);
-	if (!r)
-		r = seats_new_token(&ours, token);
+	r = seats_new_token(&ours, token);
 	if (r) {
 		snprintf(errbuf, errlen, "no %s to be had: %s",
 			 kind == AGENT_LANE ? "slot" : "number", strerror(-r));

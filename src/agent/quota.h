@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Counts what each user of a system-wide agent holds, and refuses what would be more than a user's
- * quota. Root has none, and the users of other agents neither. Constant time, whatever others
- * hold. Pure.
+ * quota. Root has no quota, and an agent that is not system-wide has none. Constant time, whatever
+ * others hold. Pure.
  */
 #ifndef AGENT_QUOTA_H
 #define AGENT_QUOTA_H

@@ -83,6 +83,15 @@ unsigned seats_count(const struct seats *s, const struct seats_used *used, uint3
 	return n;
 }
 
+unsigned seats_owned(const struct seats *s, uint32_t uid)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 1; i < AGENT_SEATS; i++)
+		n += s->seat[i].token >= 0 && s->seat[i].uid == uid;
+	return n;
+}
+
 int seats_pick_lowest(const struct seats *s, const struct seats_used *used, uint32_t uid)
 {
 	int fresh = -ENOSPC, other = -ENOSPC;

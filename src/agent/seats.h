@@ -45,6 +45,9 @@ bool seats_is_used(const struct seats *s, unsigned place);
 /** How many of those in use are the user's? */
 unsigned seats_count(const struct seats *s, const struct seats_used *used, uint32_t uid);
 
+/** How many a user has or was the last to have. */
+unsigned seats_owned(const struct seats *s, uint32_t uid);
+
 /**
  * The lowest place that is not in use, of these: the user's own; if there is none, one that was
  * never used; if there is none, another user's. @return 1..1023, or -ENOSPC.

@@ -55,6 +55,31 @@ TEST(users, as_many_places_as_one_user_may_have__others_are_served)
 	stop_system();
 }
 
+/* Any client may request a place without a proof, as those of an agent that has died do. */
+TEST(users, places_without_a_proof__as_many_as_one_user_may_have_and_no_other_users)
+{
+	unsigned given = 0;
+	struct peer bob;
+
+	start_system();
+	bob = peer_start(BOB);
+	assert_int_equal(peer_join(&bob).r, 0);
+	peer_kill(&bob);
+	for (uint16_t slot = 1; slot < AGENT_SLOTS; slot++) {
+		struct agent_msg m = {.type = AGENT_REJOIN, .u.rejoin = {AGENT_LANE, slot, 0}},
+				 answer;
+		int fd = connect_as(ANN, true), r = ask(fd, &m, &answer);
+
+		assert_int_equal(r, slot == 1 ? EBADMSG : given < QUOTA_PLACES ? 0 : ENOSPC);
+		given += !r;
+		if (!r)
+			agent_msg_close_fds(&answer);
+		close(fd);
+	}
+	expect_service(QUOTA_PLACES + 2);
+	stop_system();
+}
+
 TEST(users, as_many_connections_as_one_user_may_have__told_so_and_others_are_served)
 {
 	int fds[QUOTA_CLIENTS + 1];
