@@ -88,7 +88,7 @@ static int explain_file(const struct options *o, const char *path)
 	if (v == NULL)
 		fprintf(stderr, "%s: no memory\n", o->self);
 	else if (verify_file(v, path, err, sizeof(err)) < 0)
-		fprintf(stderr, "%s: %s\n", o->self, err);
+		out_error(o->self, err);
 	else if (o->svg != NULL)
 		code = write_svg(o, v, path);
 	else if (!explain_text(v, stdout, &o->x))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rocemu verify: is what a capture shows RoCEv2 as the standard has it? */
 #include <errno.h>
+#include <limits.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -230,9 +231,9 @@ static bool judge(const struct options *o, struct verify *v, const char *path)
 				   : verify_file(v, path, err, sizeof(err));
 	if (ret == 0)
 		return true;
-	fprintf(stderr, "%s: %s\n", o->self, err);
 	if (o->junit != NULL)
 		verify_junit_unusable(o->junit, path, err);
+	out_error(o->self, err);
 	return false;
 }
 
@@ -245,19 +246,28 @@ static int exit_code(const struct options *o, const struct verify *v)
 	return fail ? TOOL_FAILED : TOOL_OK;
 }
 
+/** A capture's name for a report in text. */
+static const char *shown(const char *path, char out[static PATH_MAX])
+{
+	snprintf(out, PATH_MAX, "%s", path);
+	out_printable(out);
+	return out;
+}
+
 static int report(const struct options *o, struct verify *v, const char *path)
 {
 	int code = exit_code(o, v);
-	char err[512];
+	char err[512], name[PATH_MAX];
 
 	if (o->json)
 		verify_json(v, stdout, path);
 	else
-		verify_text(v, stdout, path, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+		verify_text(v, stdout, shown(path, name),
+			    isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
 	if (o->html != NULL && write_page(o, v, path) != TOOL_OK)
 		code = TOOL_USAGE;
 	if (o->annotate != NULL && verify_annotate(v, path, o->annotate, err, sizeof(err)) < 0) {
-		fprintf(stderr, "%s: %s\n", o->self, err);
+		out_error(o->self, err);
 		code = TOOL_USAGE;
 	}
 	if (o->junit != NULL)
@@ -279,10 +289,12 @@ static int verify_one(const struct options *o, const char *path)
 static int verify_two(const struct options *o, char **files)
 {
 	struct verify *a = new_verify(o), *b = new_verify(o);
+	char first[PATH_MAX], second[PATH_MAX];
 	int code = TOOL_USAGE;
 
 	if (a != NULL && b != NULL && judge(o, a, files[0]) && judge(o, b, files[1])) {
-		verify_diff(a, b, files[0], files[1], o->json, stdout);
+		verify_diff(a, b, o->json ? files[0] : shown(files[0], first),
+			    o->json ? files[1] : shown(files[1], second), o->json, stdout);
 		code = verify_worse(a, b, o->fail_on) ? TOOL_FAILED : TOOL_OK;
 	}
 	verify_free(a);

@@ -208,14 +208,14 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 	int ret = capture_reader_open(&r, path, err, sizeof(err));
 
 	if (ret < 0) {
-		fprintf(stderr, "%s: %s\n", self, err);
+		out_error(self, err);
 		return TOOL_FAILED;
 	}
 	while ((ret = capture_next(r, &rec)) == 1 && !ferror(stdout))
 		burst_each(&rec, take, d);
 	fflush(stdout);
 	if (ret < 0)
-		fprintf(stderr, "%s: %s\n", self, capture_reader_error(r));
+		out_error(self, capture_reader_error(r));
 	capture_count_text(err, sizeof(err), d->packets, d->v1);
 	fprintf(stderr,
 		"%s in %" PRIu64 " frames, %" PRIu64 " malformed, %" PRIu64

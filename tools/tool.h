@@ -70,6 +70,13 @@ extern const char tool_commit[];
  * plain.
  */
 void out_bad(FILE *f, const char *text);
+/**
+ * In place: what a terminal could take for a command becomes '?': control characters but newlines
+ * and tabs, and what is no UTF-8. For text with names of files, which others may have made.
+ */
+void out_printable(char *text);
+/** A line "SELF: TEXT" to stderr, of which no more than 511 bytes of TEXT, as out_printable(). */
+void out_error(const char *self, const char *text);
 /** A JSON string with its quotes. */
 void out_json_string(FILE *f, const char *text);
 

@@ -150,6 +150,21 @@ def junit(check):
     check.code(2, '--junit', '/dev/full', check.path('good.pcap'))
 
 
+def names(check):
+    """A file's name cannot command the terminal: neither in a report nor in an error, UTF-8 stays as it is."""
+    empty, good = 'a\x1b[31mb\x7f\x9b2J\udc9bm.pcap', 'a\x1b]0;b\x07\u00e4.pcap'
+    shutil.copy(os.path.join(check.golden, 'rc_send.pcap'), check.path(good))
+    with open(check.path(empty), 'wb'):
+        pass
+    for command, args, code in (('verify', (good,), 0), ('verify', ('--diff', good, good), 0), ('verify', (empty,), 2),
+                                ('decode', (empty,), 1), ('explain', (empty,), 2)):
+        p = subprocess.run([check.rocemu, command, *args], cwd=check.directory, capture_output=True, timeout=100, check=False)
+        said = p.stdout + p.stderr
+        wrong = [c for c in said.decode(errors='surrogateescape') if not (c.isprintable() or c in '\n\t')]
+        check.that(p.returncode == code and not wrong, command, ascii(args), p.returncode, said)
+        check.that(code or command != 'verify' or 'a?]0;b?\u00e4.pcap'.encode() in said, 'the name is not as expected', said)
+
+
 def differences(check):
     good, wrong, warn = (check.path(n + '.pcap') for n in ('good', 'wrong', 'warn'))
     check.code(0, '--diff', wrong, good)
@@ -250,7 +265,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='rocemu-outputs-') as directory:
         check = Check(rocemu, golden, directory)
         make_captures(check)
-        for part in (exit_codes, text_and_json, ignored, known_senders, long_run, junit, differences, annotations, fed, bomb):
+        for part in (exit_codes, text_and_json, ignored, known_senders, long_run, junit, names, differences, annotations, fed, bomb):
             part(check)
     print('\n'.join(check.problems) or 'all outputs are as they should be')
     return 1 if check.problems else 0
