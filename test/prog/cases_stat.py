@@ -393,6 +393,17 @@ def prometheus(config, _lab):
         for host in ELSEWHERE:
             expect(status_for(port, host.format(port=port)) == 403, f'Host: {host}')
         expect(status_for(port, 'localhost', 'evil.example') == 403, 'a second Host')
+        # Clients that send nothing or take nothing delay no other client.
+        idle = [socket.create_connection(('127.0.0.1', port)) for _ in range(100)]
+        for i, s in enumerate(idle):
+            if i % 2:
+                s.sendall(b'GET /metrics HTTP/1.0\r\n')
+        began = time.monotonic()
+        for _ in range(3):
+            expect(status_for(port) == 200, 'beside idle clients')
+        expect(time.monotonic() - began < 2, f'{time.monotonic() - began} s beside idle clients')
+        for s in idle:
+            s.close()
         with socket.socket() as s:
             expect(s.connect_ex(('127.0.0.2', port)) != 0, 'it listens on another address')
         expect(http.running(), 'it ended', http)

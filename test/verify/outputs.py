@@ -151,7 +151,7 @@ def junit(check):
 
 
 def names(check):
-    """A file's name cannot command the terminal: neither in a report nor in an error, UTF-8 stays as it is."""
+    """A file's name cannot command the terminal, in a report or an error. UTF-8 stays as it is."""
     empty, good = 'a\x1b[31mb\x7f\x9b2J\udc9bm.pcap', 'a\x1b]0;b\x07\u00e4.pcap'
     shutil.copy(os.path.join(check.golden, 'rc_send.pcap'), check.path(good))
     with open(check.path(empty), 'wb'):
