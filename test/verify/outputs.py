@@ -158,7 +158,8 @@ def names(check):
         pass
     for command, args, code in (('verify', (good,), 0), ('verify', ('--diff', good, good), 0), ('verify', (empty,), 2),
                                 ('decode', (empty,), 1), ('explain', (empty,), 2)):
-        p = subprocess.run([check.rocemu, command, *args], cwd=check.directory, capture_output=True, timeout=100, check=False)
+        p = subprocess.run([os.path.abspath(check.rocemu), command, *args], cwd=check.directory, capture_output=True,
+                           timeout=100, check=False)
         said = p.stdout + p.stderr
         wrong = [c for c in said.decode(errors='surrogateescape') if not (c.isprintable() or c in '\n\t')]
         check.that(p.returncode == code and not wrong, command, ascii(args), p.returncode, said)
