@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,6 +155,21 @@ struct ibv_ah *dev_self_ah(struct dev *d)
 	ah = ibv_create_ah(d->pd, &a);
 	assert_non_null(ah);
 	return ah;
+}
+
+uint8_t *dev_pages(size_t len, int prot, int fd)
+{
+	static size_t below = (size_t)1 << 34; /* more each time: several may be there at once */
+	const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	uint8_t *others = mmap(NULL, len, prot, flags, fd, 0), *pages;
+
+	assert_true(others != MAP_FAILED);
+	/* The kernel gives the highest hole that is large enough: the space in between. */
+	pages = mmap(others - below, len, prot, flags, fd, 0);
+	assert_ptr_equal(pages, others - below);
+	munmap(others, len);
+	below += 2 * len;
+	return pages;
 }
 
 struct ibv_sge dev_sge(struct dev *d, uint32_t offset, uint32_t length)

@@ -40,6 +40,12 @@ void dev_connect_on(struct ibv_qp *a, struct ibv_qp *b, uint8_t gid_index);
 /** A UD destination on the device itself. */
 struct ibv_ah *dev_self_ah(struct dev *d);
 
+/**
+ * Pages that a test unmaps a part of, of fd or anonymous (-1). They are far below all others, where
+ * no mmap() of another thread takes the hole.
+ */
+uint8_t *dev_pages(size_t len, int prot, int fd);
+
 /** An SGE of mem[offset..). */
 struct ibv_sge dev_sge(struct dev *d, uint32_t offset, uint32_t length);
 void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset,

@@ -45,9 +45,7 @@ static void setup(struct pair *p, bool file)
 	p->fd = file ? memfd_create("file", MFD_CLOEXEC) : -1;
 	if (file)
 		assert_int_equal(ftruncate(p->fd, (off_t)(PAGES * p->page)), 0);
-	p->mem = mmap(NULL, PAGES * p->page, PROT_READ | PROT_WRITE,
-		      file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, p->fd, 0);
-	assert_true(p->mem != MAP_FAILED);
+	p->mem = dev_pages(PAGES * p->page, PROT_READ | PROT_WRITE, p->fd);
 	p->mr = ibv_reg_mr(p->there.pd, p->mem, PAGES * p->page, ALL_ACCESS);
 	assert_non_null(p->mr);
 }

@@ -19,8 +19,7 @@ TEST(mr, unmapped_memory__efault)
 	struct dev d;
 
 	dev_open(&d);
-	p = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(p != MAP_FAILED);
+	p = dev_pages(3 * page, PROT_READ | PROT_WRITE, -1);
 	munmap(p + page, page);
 	assert_null(ibv_reg_mr(d.pd, p, 3 * page, IBV_ACCESS_LOCAL_WRITE));
 	assert_int_equal(errno, EFAULT);

@@ -71,8 +71,7 @@ TEST(reg_mr, hole_or_wrong_rights_after_reregistration__refused)
 	uint8_t *mem;
 
 	dev_open(&d);
-	mem = mmap(NULL, PAGES * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(mem != MAP_FAILED);
+	mem = dev_pages(PAGES * page, PROT_READ, -1);
 	mr = ibv_reg_mr(d.pd, mem, PAGES * page, READ_ACCESS);
 	assert_non_null(mr);
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL_ACCESS),
