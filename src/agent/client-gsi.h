@@ -149,7 +149,7 @@ void agent_gsi_drain(struct agent_gsi *c);
  * Two bindings of the same service ID conflict when their addresses are equal or one of them is a
  * wildcard, unless both have AGENT_GSI_REUSEADDR and are of one user, or both have
  * AGENT_GSI_AFONLY and are of different families. It does not matter whether they are of one
- *process or two, and whether they listen.
+ * process or two, and whether they listen.
  *
  * @param b   b->addr: ::ffff:0.0.0.0 is the IPv4 wildcard, :: the wildcard of both (with
  *	      AGENT_GSI_AFONLY: of IPv6). On success b->service_id is the one that was taken.

@@ -137,26 +137,25 @@ static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned w
 	return place;
 }
 
-/* The next slot that can be prepared. @return as give_place(). */
+/* @return as give_place(). */
 static int pick_slot(struct server *s, uint32_t uid, unsigned wanted, char *errbuf, size_t errlen)
 {
 	struct seats_used used;
-	int place, r = 0;
 
 	seats_look(&s->store->seats[AGENT_LANE], &used);
-	do {
-		place = pick(s, AGENT_LANE, uid, wanted, &used, errbuf, errlen);
-		if (place < 0 && !r)
+	for (;;) {
+		const int place = pick(s, AGENT_LANE, uid, wanted, &used, errbuf, errlen);
+		const int r = place < 0 ? 0 : prepare_slot(s, (unsigned)place, uid);
+
+		if (!r)
 			return place;
-		if (place >= 0)
-			r = prepare_slot(s, (unsigned)place, uid);
-		if (place >= 0 && !r)
-			return place;
-		if (place >= 0)
-			used.is[place] = true;
-	} while (place >= 0 && !wanted);
-	snprintf(errbuf, errlen, "no slot to be had: %s", strerror(-r));
-	return r;
+		/* Its last user has bound a socket to an interface: the next slot may do. */
+		if (r != -EPERM || wanted) {
+			snprintf(errbuf, errlen, "no slot to be had: %s", strerror(-r));
+			return r;
+		}
+		used.is[place] = true;
+	}
 }
 
 static int pick_number(struct server *s, uint32_t uid, unsigned wanted, char *errbuf, size_t errlen)
@@ -227,7 +226,7 @@ static struct users users_of(const struct server *s, const struct group *g,
 	for (unsigned i = q ? next_of(&q->members, 1) : AGENT_SEATS; i < AGENT_SEATS;
 	     i = next_of(&q->members, i + 1))
 		if (s->gsi.members[i])
-			add_user(&u, s->gsi.members[i]->uid, uid);
+			add_user(&u, s->gsi.members[i]->conn->uid, uid);
 	/* MADs of ended clients are sent from the addresses that these used. */
 	for (unsigned i = q ? next_of(&q->ended, 1) : AGENT_SEATS; i < AGENT_SEATS;
 	     i = next_of(&q->ended, i + 1))

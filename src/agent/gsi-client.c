@@ -54,8 +54,7 @@ static int open_frames(struct gsi_client *m, int *client_fd)
 	return 0;
 }
 
-int gsi_client_new(struct gsi *gsi, struct client *conn, uint32_t uid, uint16_t number,
-		   int *client_fd)
+int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *client_fd)
 {
 	struct gsi_client *m = calloc(1, sizeof(*m));
 	int r;
@@ -70,7 +69,6 @@ int gsi_client_new(struct gsi *gsi, struct client *conn, uint32_t uid, uint16_t 
 	m->gsi = gsi;
 	m->conn = conn;
 	m->number = number;
-	m->uid = uid;
 	list_init(&m->queue);
 	list_init(&m->ports);
 	list_init(&m->exit_mads);

@@ -25,7 +25,6 @@ struct gsi_client {
 	struct gsi *gsi;     /* borrowed */
 	struct client *conn; /* borrowed: closing it ends the member */
 	uint16_t number;
-	uint32_t uid;
 	int fd;		      /* owned: the agent's end of the second socket */
 	ev_io reader, writer; /* the writer runs while something is queued */
 	struct list queue;    /* of queued frames, oldest first */
@@ -44,8 +43,7 @@ bool gsi_number_is_free(const struct gsi *gsi, unsigned number);
  * Make a member of a connection. *client_fd: the client's end of the second socket, the caller's.
  * @return 0, -ENOMEM, -EMFILE, ...
  */
-int gsi_client_new(struct gsi *gsi, struct client *conn, uint32_t uid, uint16_t number,
-		   int *client_fd);
+int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *client_fd);
 
 /** Watch its socket again. */
 void gsi_client_watch(struct gsi_client *m);

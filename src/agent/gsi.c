@@ -349,7 +349,8 @@ static bool may_name(const struct gsi *gsi, const struct gsi_client *member, uin
 	const struct seats *numbers = &gsi->store->seats[AGENT_GSI];
 	unsigned slot = qpn / AGENT_INDEXES;
 
-	return member->uid == 0 || slots->seat[slot].uid == numbers->seat[member->number].uid ||
+	return member->conn->uid == 0 ||
+	       slots->seat[slot].uid == numbers->seat[member->number].uid ||
 	       !seats_is_used(slots, slot);
 }
 
@@ -416,8 +417,8 @@ static void set_exit(struct gsi *gsi, struct gsi_client *member, const struct gs
 	bool once = m->attr_id == ROCEMU_CM_REJ || m->attr_id == ROCEMU_CM_DREP;
 
 	if (member_of(gsi, f->comm_id) != member || (!dreq && !once) ||
-	    gsi_exits_set(&gsi->exit_mads, &member->exit_mads, &member->nexits, member->uid, f,
-			  dreq))
+	    gsi_exits_set(&gsi->exit_mads, &member->exit_mads, &member->nexits, member->conn->uid,
+			  f, dreq))
 		count(gsi, AGENT_GSI_COUNT_tx_refused);
 }
 
@@ -505,7 +506,7 @@ void gsi_end_client(struct gsi *gsi, struct gsi_client *m)
 {
 	gsi_client_drain(m);
 	gsi_ports_drop(&gsi->ports, &m->ports);
-	quota_release(&gsi->quotas, m->uid, QUOTA_PORTS, m->nports);
+	quota_release(&gsi->quotas, m->conn->uid, QUOTA_PORTS, m->nports);
 	list_for_each_entry (g, struct group, node, &gsi->store->groups.all)
 		leave(g->user, m->number);
 	if (gsi->leaving) {

@@ -71,7 +71,7 @@ static int welcome(struct client *c, enum agent_kind kind, unsigned place, uint1
 	} else {
 		/* The client is back, so it has not ended. */
 		gsi_exits_recall(&c->server->gsi.exit_mads, (uint16_t)place);
-		r = gsi_client_new(&c->server->gsi, c, c->uid, (uint16_t)place, &frames);
+		r = gsi_client_new(&c->server->gsi, c, (uint16_t)place, &frames);
 		if (!r) {
 			c->gsi = c->server->gsi.members[place];
 			m.fds[m.nfds++] = frames;

@@ -393,7 +393,7 @@ def prometheus(config, _lab):
         for host in ELSEWHERE:
             expect(status_for(port, host.format(port=port)) == 403, f'Host: {host}')
         expect(status_for(port, 'localhost', 'evil.example') == 403, 'a second Host')
-        # Clients that send nothing or take nothing delay no other client.
+        # Clients that send nothing, or half a request, delay no other client.
         idle = [socket.create_connection(('127.0.0.1', port)) for _ in range(100)]
         for i, s in enumerate(idle):
             if i % 2:
