@@ -174,7 +174,7 @@ def run(e, args, scratch):
     top = TOP
     quickstart, tests = ['tools/quickstart.sh', '--no-build'], ['test/run.sh', '--no-build', *(w for t in TESTS for w in ('--only', t))]
     if args.full:
-        top = pathlib.Path(tempfile.mkdtemp(prefix='clone-', dir=scratch.parent)) / 'rocemu'
+        top = scratch.with_name(f'{scratch.name}-clone') / 'rocemu'     # other users reach it
         subprocess.run(['git', 'clone', '--quiet', str(TOP), str(top)], check=True)
         quickstart, tests = ['tools/quickstart.sh'], ['test/run.sh', '--quick']
     said = [check(e, 'quickstart', *inside(e, scratch, top, quickstart))]
