@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/gsi.h"
+#include "agent/server.h"
 #include "base/log.h"
 #include "base/syssocket.h"
 
@@ -126,6 +127,7 @@ static void drop_queue(struct gsi_client *m)
 	list_for_each_entry (e, struct queued, node, &m->queue)
 		free(e);
 	list_init(&m->queue);
+	quota_release(&m->gsi->quotas, m->conn->uid, QUOTA_QUEUED, m->queued);
 	m->queued = 0;
 	m->shares = (struct share){0};
 }
@@ -150,10 +152,24 @@ static ssize_t send_frame(struct gsi_client *m, const struct gsi_frame *f)
 	return TEMP_FAILURE_RETRY(send(m->fd, f, sizeof(*f), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
+/* NULL: no room in the client's queue, or in all queues of its user. */
+static struct queued *new_queued(struct gsi_client *m, unsigned cell)
+{
+	struct quotas *quotas = &m->gsi->quotas;
+	struct queued *e;
+
+	if (!share_has_room(&m->shares, cell, GSI_QUEUE_MAX / 2) ||
+	    quota_take(quotas, m->conn->uid, QUOTA_QUEUED))
+		return NULL;
+	e = malloc(sizeof(*e));
+	if (!e)
+		quota_release(quotas, m->conn->uid, QUOTA_QUEUED, 1);
+	return e;
+}
+
 static void enqueue(struct gsi_client *m, const struct gsi_frame *f, unsigned cell)
 {
-	bool room = share_has_room(&m->shares, cell, GSI_QUEUE_MAX / 2);
-	struct queued *e = room ? malloc(sizeof(*e)) : NULL;
+	struct queued *e = new_queued(m, cell);
 
 	if (!e) {
 		m->dropped++;
@@ -216,6 +232,7 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 		count_delivered(m, &e->frame);
 		list_remove(&e->node);
 		share_give(&m->shares, e->cell);
+		quota_release(&m->gsi->quotas, m->conn->uid, QUOTA_QUEUED, 1);
 		free(e);
 		m->queued--;
 	}

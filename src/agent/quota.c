@@ -7,6 +7,7 @@
 static const unsigned most[QUOTA_KINDS] = {
 	[QUOTA_PORTS] = QUOTA_PORTS_MAX,
 	[QUOTA_EXIT_MADS] = QUOTA_EXIT_MADS_MAX,
+	[QUOTA_QUEUED] = QUOTA_QUEUED_MAX,
 };
 
 struct user {

@@ -15,11 +15,12 @@
 enum quota {
 	QUOTA_PORTS,	 /* ports and service IDs */
 	QUOTA_EXIT_MADS, /* of live clients, and of ended ones until they are done */
+	QUOTA_QUEUED,	 /* frames that clients have not read, behind the sockets' buffers */
 	QUOTA_KINDS,
 };
 
 /** Of one user. */
-enum { QUOTA_PORTS_MAX = 8192, QUOTA_EXIT_MADS_MAX = 32768 };
+enum { QUOTA_PORTS_MAX = 8192, QUOTA_EXIT_MADS_MAX = 32768, QUOTA_QUEUED_MAX = 16384 };
 
 struct quotas {
 	struct hash by_uid; /* of users that hold something */

@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "agent/gsi-client.h"
 #include "agent/link.h"
+#include "agent/quota.h"
 #include "gsi-scene.h"
 #include "test.h"
 #include "user.h"
@@ -200,6 +202,89 @@ TEST(users_gsi, status__a_user_sees_the_own_processes_and_how_many_there_are)
 	user_leave(&ann);
 	user_leave(&bob);
 	user_leave(&more);
+	stop_system();
+}
+
+/* ---- queues ---- */
+
+/* A client that listens and never reads. */
+struct deaf {
+	int fd;
+	struct agent_msg welcome;
+	uint64_t service;
+};
+
+static struct deaf deaf_of(uid_t uid, unsigned i)
+{
+	struct deaf d = {.fd = connect_as(uid, true),
+			 .service = rocemu_cm_service_id(ROCEMU_PS_TCP, (uint16_t)(8000 + i))};
+	struct agent_msg m = {.type = AGENT_GSI_OPEN, .u.socket.addr = at}, answer;
+
+	assert_int_equal(hello(d.fd, AGENT_GSI, &d.welcome), 0);
+	assert_int_equal(ask(d.fd, &m, &answer), 0);
+	m = (struct agent_msg){.type = AGENT_GSI_BIND};
+	m.u.gsi_bind.bind = (struct agent_gsi_bind){d.service, at, 0, 0};
+	assert_int_equal(ask(d.fd, &m, &answer), 0);
+	m.type = AGENT_GSI_LISTEN;
+	assert_int_equal(ask(d.fd, &m, &answer), 0);
+	return d;
+}
+
+static void deaf_leave(struct deaf *d)
+{
+	agent_msg_close_fds(&d->welcome);
+	close(d->fd);
+}
+
+/* Send it requests until one is dropped. @return the number that the agent holds for it. */
+static unsigned fill(const struct deaf *d)
+{
+	static uint32_t id = 1;
+	unsigned queued = 0;
+	bool dropped = false;
+
+	while (!dropped) {
+		struct agent_status *st;
+
+		for (unsigned i = 0; i < 100; i++) {
+			struct gsi_mail req = mail_req(&far, &at, id++, d->service);
+
+			wire_send(wire, &req);
+		}
+		st = status_of(0);
+		for (unsigned i = 0; i < st->agent.ngsi_clients; i++) {
+			if (st->gsi_clients[i].number != d->welcome.u.welcome.place)
+				continue;
+			queued = st->gsi_clients[i].queued;
+			dropped = st->gsi_clients[i].dropped > 0;
+		}
+		agent_status_free(st);
+		assert_true(id < 1000000);
+	}
+	return queued;
+}
+
+TEST(users_gsi, clients_that_do_not_read__as_many_frames_as_one_user_may_have)
+{
+	enum { EACH = GSI_QUEUE_MAX / 2, FULL = QUOTA_QUEUED_MAX / EACH };
+	struct deaf ann[FULL + 1], bob;
+
+	start_system();
+	wire_up();
+	for (unsigned i = 0; i <= FULL; i++) {
+		ann[i] = deaf_of(ANN, i);
+		assert_int_equal(fill(&ann[i]), i < FULL ? EACH : 0);
+	}
+	bob = deaf_of(BOB, FULL + 1);
+	assert_int_equal(fill(&bob), EACH);
+	/* One goes, and there is room for as many. */
+	deaf_leave(&ann[0]);
+	ann[0] = deaf_of(ANN, 0);
+	assert_int_equal(fill(&ann[0]), EACH);
+	for (unsigned i = 0; i <= FULL; i++)
+		deaf_leave(&ann[i]);
+	deaf_leave(&bob);
+	close(wire);
 	stop_system();
 }
 
