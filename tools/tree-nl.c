@@ -22,14 +22,16 @@ enum {
 	REQUEST_MAX = 8192,
 	REQUESTS = 16, /* at a time: the tree is maintained in between */
 	PORT_TRIES = 16,
-	/* A program that does not read has so many milliseconds in all. */
+	/* A program that does not read has so many milliseconds in all; another user's. */
 	PATIENCE_MS = 1000,
+	PATIENCE_OTHER_MS = 1,
 };
 
 /* ---- what there is ---- */
 
 struct world {
 	struct tree *tree;
+	bool own;     /* the client is the tree's user, or root: it is shown objects */
 	unsigned dev; /* of file and objects */
 	struct countfile *file;
 	int objects; /* file, or -1 */
@@ -61,7 +63,7 @@ static void open_device(struct world *w, unsigned dev)
 	w->dev = dev;
 	if (portcount_path(path, sizeof(path), w->tree->files.root, name))
 		w->file = countfile_map(path);
-	if (portcount_shown_path(path, sizeof(path), w->tree->files.root, name))
+	if (w->own && portcount_shown_path(path, sizeof(path), w->tree->files.root, name))
 		w->objects = open(path, O_RDONLY | O_CLOEXEC);
 }
 
@@ -136,9 +138,12 @@ int tree_nl_open(struct tree *t)
 	struct sockaddr_nl a = {.nl_family = AF_NETLINK};
 	char path[PATH_MAX], port[16];
 	int err = -EADDRINUSE;
+	const int on = 1;
 
 	if (fd < 0)
 		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		err = -errno;
 	/* Not the process ID: the executed program may use it. */
 	for (unsigned tries = 0; tries < PORT_TRIES && err == -EADDRINUSE; tries++) {
 		if (getrandom(&a.nl_pid, sizeof(a.nl_pid), 0) < 0)
@@ -159,24 +164,50 @@ int tree_nl_open(struct tree *t)
 struct client {
 	int fd;
 	struct sockaddr_nl address;
-	unsigned waited_ms;
+	bool own;
+	unsigned patience_ms;
 };
+
+/* Take a request of at most max bytes; the kernel reports whose it is. @return as recvmsg(). */
+static ssize_t receive(struct client *c, void *request, size_t max)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec iov = {request, max};
+	struct msghdr h = {.msg_name = &c->address,
+			   .msg_namelen = sizeof(c->address),
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	const ssize_t n = recvmsg(c->fd, &h, MSG_DONTWAIT | MSG_TRUNC);
+	struct ucred cred = {.uid = (uid_t)-1};
+	struct cmsghdr *m = n < 0 ? NULL : CMSG_FIRSTHDR(&h);
+
+	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_CREDENTIALS)
+		memcpy(&cred, CMSG_DATA(m), sizeof(cred));
+	c->own = cred.uid == geteuid() || cred.uid == 0;
+	c->patience_ms = c->own ? PATIENCE_MS : PATIENCE_OTHER_MS;
+	return n;
+}
 
 static void send_to(void *user, const void *data, size_t len)
 {
 	struct client *c = user;
 
-	while (c->waited_ms < PATIENCE_MS &&
+	while (c->patience_ms > 0 &&
 	       sendto(c->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&c->address,
 		      sizeof(c->address)) < 0) {
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN) {
-			c->waited_ms = PATIENCE_MS;
+			c->patience_ms = 0;
 			return;
 		}
 		/* Its buffer is full. There is no notification when it has read. */
-		c->waited_ms++;
+		c->patience_ms--;
 		poll(NULL, 0, 1);
 	}
 }
@@ -200,16 +231,15 @@ void tree_nl_answer(struct tree *t, int fd)
 	for (unsigned i = 0; i < REQUESTS; i++) {
 		struct client c = {.fd = fd};
 		struct nlout o = {.send = send_to, .user = &c};
-		socklen_t len = sizeof(c.address);
-		const ssize_t n = recvfrom(fd, request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC,
-					   (struct sockaddr *)&c.address, &len);
+		const ssize_t n = receive(&c, request, sizeof(request));
 
 		if (n < 0)
 			break;
-		if (len != sizeof(c.address) || (size_t)n > sizeof(request) || !c.address.nl_pid)
+		if ((size_t)n > sizeof(request) || !c.address.nl_pid)
 			continue;
 		c.address.nl_groups = 0;
 		o.port = c.address.nl_pid;
+		world.own = c.own;
 		close_device(&world);
 		nldev_answer(&w, request, (size_t)n, &o);
 	}

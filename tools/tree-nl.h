@@ -2,7 +2,8 @@
 /*
  * Serves NETLINK_RDMA to the programs of a `rocemu run`: librocemu-paths.so gives them a socket of
  * NETLINK_USERSOCK instead, and sends messages for the kernel to the socket here. The link
- * "netlink" in the tree identifies it: its target is the port number.
+ * "netlink" in the tree identifies it: its target is the port number. Every user can send to it;
+ * objects are shown to the tree's user and to root only.
  */
 #ifndef TOOLS_TREE_NL_H
 #define TOOLS_TREE_NL_H

@@ -160,7 +160,7 @@ def inside(e, scratch, top, command):
 def check(e, name, code, text):
     """What the command printed is what it is to print there."""
     lines = [line for line in text.splitlines() if line]
-    excerpt = '\n'.join(lines[-25:])
+    excerpt = '\n'.join([line for line in lines[:-25] if line.startswith(('FAIL ', '  FAIL '))] + lines[-25:])
     if e.refused:
         said = [line for line in lines if not line.startswith(('== ', 'rocemu: ROCEMU_NO_INSTALL', 'all there'))]
         if code == 0 or len(said) != 1 or e.refused not in said[0]:

@@ -32,7 +32,10 @@ def take():
             key = name + (' cm' if data[at + 13:at + 16] == b'\0\0\1' else ' data')
             left[key] = left.get(key, 0) + 1
 s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ALL))
-s.setsockopt(socket.SOL_SOCKET, RCVBUFFORCE, 64 << 20)
+try:
+    s.setsockopt(socket.SOL_SOCKET, RCVBUFFORCE, 64 << 20)
+except PermissionError:    # in a user namespace
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
 signal.signal(signal.SIGTERM, stop)
 print('ready', flush=True)
 try:

@@ -385,6 +385,14 @@ def others(config, _lab):
                                   capture_output=True, text=True, check=True).stdout.split()
         rest = [name for name in readable if not name.startswith(('counters/', 'sys/'))]
         expect('counters/dev0' in readable and not rest, f'others can read {rest}, of {readable[:10]}')
+        # The keeper of the tree answers every user, but shows QPs to its own one.
+        library = os.path.join(config.build, 'src', 'interpose', 'librocemu-paths.so')
+        preload = ' '.join(filter(None, (sanitizer_env(config).get('LD_PRELOAD'), library)))
+        for user, shown in ((None, True), (NOBODY, False)):
+            p = Proc(['sh', '-c', 'rdma dev && rdma resource show qp && rdma resource'], user=user, name=f'rdma as {user}',
+                     env={**sanitizer_env(config), 'LD_PRELOAD': preload, 'ROCEMU_PATHS': root})
+            expect(p.wait() == 0 and 'dev0: node_type ca' in p.stdout, 'no answer', p)
+            expect(('lqpn' in p.stdout) == shown == (re.search(r'dev0:.* qp 1 ', p.stdout) is not None), f'QPs: {not shown}', p)
     finally:
         server.kill()
 
@@ -431,7 +439,7 @@ def cases():
         Case('paths/mounted', mounted, NORMAL),
         Case('paths/set-user-id', privileged, NORMAL),
         Case('paths/set-user-id.environment', other_environment, NORMAL),
-        Case('paths/others', others, NORMAL, needs=('ibv_rc_pingpong',)),
+        Case('paths/others', others, NORMAL, needs=('ibv_rc_pingpong', 'rdma')),
         Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
         Case('ucx/perftest/rc', ucx_perftest('rc_verbs,ud_verbs:aux'), NORMAL, needs=('ucx_perftest',)),
         Case('ucx/perftest/ud', ucx_perftest('ud_verbs'), NORMAL, needs=('ucx_perftest',)),
