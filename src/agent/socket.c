@@ -341,6 +341,24 @@ static bool agent_runs(bool system, uid_t uid)
 	return fd >= 0;
 }
 
+/*
+ * In a user namespace the kernel reports all users that it does not have as one ID. Is this it?
+ */
+static bool is_any_other_user(unsigned uid)
+{
+	FILE *overflow = fopen("/proc/sys/kernel/overflowuid", "re");
+	FILE *map = fopen("/proc/self/uid_map", "re");
+	unsigned other, count;
+	const bool is = overflow && map && fscanf(overflow, "%u", &other) == 1 && other == uid &&
+			fscanf(map, "%*u %*u %u", &count) == 1 && count < UINT32_MAX;
+
+	if (overflow)
+		fclose(overflow);
+	if (map)
+		fclose(map);
+	return is;
+}
+
 static void explain_in_use(const union addr *a, const char *name, char *buf, size_t len)
 {
 	static const char *const tables[] = {"/proc/net/udp", "/proc/net/udp6"};
@@ -354,6 +372,13 @@ static void explain_in_use(const union addr *a, const char *name, char *buf, siz
 			 "UDP port %d of %s is taken by the kernel's Soft-RoCE, on all addresses "
 			 "of this network namespace: unload it (`modprobe -r rdma_rxe`), or run in "
 			 "another namespace (`ip netns`)",
+			 AGENT_PORT, name);
+	else if (owner == OWNER_USER && is_any_other_user(uid))
+		snprintf(buf, len,
+			 "UDP port %d of %s is taken by a user that this user namespace does not "
+			 "have, for instance by a system-wide agent, which can only be recognised "
+			 "outside: run without --mount-paths, or without the container's user "
+			 "namespace, or use another address (ROCEMU_DEVICES)",
 			 AGENT_PORT, name);
 	else if (owner == OWNER_USER && uid != geteuid() &&
 		 (agent_runs(false, uid) || agent_runs(true, 0)))

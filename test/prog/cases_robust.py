@@ -9,7 +9,7 @@ import socket
 import struct
 import subprocess
 
-from harness import (FULL, NOBODY, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, Topology, expect, need_user, new_port, pair,
+from harness import (FULL, NOBODY, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, Topology, expect, need_user, new_port, pair, run,
                      sanitizer_env, start)
 
 ROCE_PORT = 4791
@@ -185,6 +185,9 @@ def unprivileged(config, lab):
     server = start(config, side, pingpong(side, port, '-c'), 'server', user=NOBODY)
     try:
         server.wait_listening(port)
+        # In a user namespace nothing shows that the agent is root's.
+        inside = run(config, side, pingpong(side, new_port()), options=['--mount-paths'], user=NOBODY)
+        expect(inside.popen.returncode != 0 and re.search('without --mount-paths|--mount-paths: no', inside.stderr), 'not told', inside)
         client = start(config, side, pingpong(side, port, '-c') + [side.tcp], 'client', user=NOBODY)
         expect(client.wait() == 0 and server.wait() == 0, 'failed', server, client)
     finally:
@@ -218,6 +221,9 @@ def system_agent(config, lab):
                                                 capture_output=True).returncode == 0, 'it answered')
         server = start(config, side, pingpong(side, port, '-c'), 'server')
         server.wait_listening(port)
+        # In a user namespace nothing shows that the agent is root's.
+        inside = run(config, side, pingpong(side, new_port()), options=['--mount-paths'], user=NOBODY)
+        expect(inside.popen.returncode != 0 and re.search('without --mount-paths|--mount-paths: no', inside.stderr), 'not told', inside)
         client = start(config, side, pingpong(side, port, '-c') + [side.tcp], 'client', user=NOBODY)
         expect(client.wait() == 0 and server.wait() == 0, 'failed', agent, server, client)
     finally:
