@@ -186,6 +186,8 @@ int stat_dir_listen(const char *dir, char path[static STAT_PATH_MAX])
 	if (fd < 0)
 		return fd;
 	unlink(fresh);
+	/* The name gets this mode, less what the umask takes. */
+	(void)fchmod(fd, 0600);
 	if (bind(fd, (const struct sockaddr *)&un, sizeof(un)) < 0 || listen(fd, BACKLOG) < 0)
 		err = -errno;
 	else if (!find_name(dir, path))

@@ -35,6 +35,7 @@ import cases_cm_flood
 import cases_cm_forged
 import cases_counters
 import cases_mcast
+import cases_names
 import cases_network
 import cases_paths
 import cases_perftest
@@ -58,7 +59,8 @@ import cases_users
 import cases_verbs
 import cases_why
 
-MODULES = (cases_addresses, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_interface, cases_capture, cases_counters,
+MODULES = (cases_addresses, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_names, cases_network,
+           cases_interface, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_refused, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_scale,
            cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_swept, cases_sysfs, cases_users,
