@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/lane-internal.h"
+#include "netns.h"
 #include "node.h"
 #include "test.h"
 
@@ -56,8 +57,8 @@ TEST(lane_refused, nothing_receives_there__all_messages_sent)
 	struct rocemu_path path = {.hop_limit = 64, .sport = 0xd000};
 	struct node n;
 
-	if (system("for i in 1 2; do ip address add fd00::$i/128 dev lo nodad || exit; done") != 0)
-		fail_msg("cannot add addresses");
+	netns_ip("address add fd00::1/128 dev lo nodad");
+	netns_ip("address add fd00::2/128 dev lo nodad");
 	node_open(&n, "fd00::1");
 	path.sgid = n.gid;
 	path.dgid = (struct rocemu_gid){{[0] = 0xfd, [15] = 2}};
