@@ -10,6 +10,7 @@
 
 #include "agent/gsi.h"
 #include "agent/server.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/syssocket.h"
 
@@ -109,17 +110,22 @@ static int read_one(struct gsi_client *m)
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct gsi_client *m = w->data;
+	struct gsi *gsi = m->gsi;
+	const uint32_t uid = m->conn->uid;
+	const uint64_t begin = monotonic_ns();
 	int r = 1;
 
-	(void)loop;
 	if (revents & EV_ERROR) {
-		m->gsi->on_watch(m->gsi->user, true);
+		gsi->on_watch(gsi->user, true);
 		return;
 	}
+	if (!quota_has_time(&gsi->quotas, uid, ev_iteration(loop)))
+		return;
 	for (unsigned i = 0; i < READ_BURST && r > 0; i++)
 		r = read_one(m);
 	if (r < 0)
-		m->gsi->on_end(m->conn);
+		gsi->on_end(m->conn);
+	quota_spend(&gsi->quotas, uid, monotonic_ns() - begin);
 }
 
 static void drop_queue(struct gsi_client *m)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const unsigned most[QUOTA_KINDS] = {
 	[QUOTA_PORTS] = QUOTA_PORTS_MAX,
@@ -54,4 +55,17 @@ void quota_release(struct quotas *q, uint32_t uid, enum quota kind, unsigned n)
 		return;
 	hash_remove(&q->by_uid, &u->by_uid);
 	free(u);
+}
+
+bool quota_has_time(struct quotas *q, uint32_t uid, unsigned round)
+{
+	if (round != q->round)
+		memset(q->spent_ns, 0, sizeof(q->spent_ns));
+	q->round = round;
+	return !q->limited || uid == 0 || q->spent_ns[uid % QUOTA_CELLS] < QUOTA_NS;
+}
+
+void quota_spend(struct quotas *q, uint32_t uid, uint64_t ns)
+{
+	q->spent_ns[uid % QUOTA_CELLS] += ns;
 }

@@ -13,26 +13,22 @@
 
 #include "agent/holder.h"
 #include "agent/socket.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
 
-enum { CLIENTS_MAX = 2 * AGENT_SLOTS };
+enum {
+	CLIENTS_MAX = 2 * AGENT_SLOTS,
+	ACCEPTS = 64, /* in a round: connections of one user must not delay others for long */
+};
 #define SWEEP_S 5.0
 #define AGAIN_S 0.1
 
-static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void take_message(struct client *c)
 {
-	struct client *c = w->data;
 	struct agent_msg m;
-	int r;
+	int r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
 
-	(void)loop;
-	if (revents & EV_ERROR) {
-		server_refused(c->server);
-		return;
-	}
-	server_watch_again(c->server);
-	r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
 	if (agent_io_is_late(-r))
 		return;
 	if (r)
@@ -41,6 +37,25 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 		r = client_request(c, &m);
 	if (r)
 		client_close(c);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct client *c = w->data;
+	struct server *s = c->server;
+	struct quotas *quotas = &s->gsi.quotas;
+	const uint32_t uid = c->uid;
+	const uint64_t begin = monotonic_ns();
+
+	if (revents & EV_ERROR) {
+		server_refused(s);
+		return;
+	}
+	server_watch_again(s);
+	if (!quota_has_time(quotas, uid, ev_iteration(loop)))
+		return;
+	take_message(c);
+	quota_spend(quotas, uid, monotonic_ns() - begin);
 }
 
 static void client_add(struct server *s, int fd)
@@ -78,13 +93,16 @@ static void client_add(struct server *s, int fd)
 static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct server *s = w->data;
-	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = -1;
 
 	(void)loop;
 	if (revents & EV_ERROR)
 		server_refused(s);
-	if (fd >= 0)
-		client_add(s, fd);
+	for (unsigned i = 0; i < ACCEPTS && (!i || fd >= 0); i++) {
+		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			client_add(s, fd);
+	}
 	if ((fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) &&
 	    ev_is_active(w))
 		return;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How much of an agent one user may have. */
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -165,6 +167,73 @@ TEST(users, as_many_ports_as_one_user_may_have__told_so_and_others_are_served)
 		agent_msg_close_fds(&welcome[i]);
 		close(fds[i]);
 	}
+	stop_system();
+}
+
+/* A client with as many listeners as one user may have: its status takes long to write. */
+static int listener_of(uid_t uid, struct agent_msg *welcome)
+{
+	struct agent_msg m = {.type = AGENT_GSI_BIND}, answer;
+	int fd = connect_as(uid, true);
+
+	assert_int_equal(hello(fd, AGENT_GSI, welcome), 0);
+	for (uint32_t i = 0; i < QUOTA_PORTS_MAX; i++) {
+		m.u.gsi_bind.key = i;
+		m.u.gsi_bind.bind = (struct agent_gsi_bind){.service_id = 0x100000000u + i};
+		m.type = AGENT_GSI_BIND;
+		assert_int_equal(ask(fd, &m, &answer), 0);
+		m.type = AGENT_GSI_LISTEN;
+		assert_int_equal(ask(fd, &m, &answer), 0);
+	}
+	return fd;
+}
+
+static pid_t worker(void)
+{
+	struct agent_status *st;
+	char text[400];
+	pid_t pid;
+
+	assert_int_equal(agent_client_status(true, &st, text, sizeof(text)), 0);
+	pid = (pid_t)st->agent.pid;
+	agent_status_free(st);
+	return pid;
+}
+
+TEST(users, many_long_requests_of_one_user__others_are_served_in_between)
+{
+	enum { REQUESTS = 400, BOBS = 3 };
+	const struct agent_msg m = {.type = AGENT_STATUS};
+	struct agent_msg welcome, answer;
+	struct pollfd ann[REQUESTS];
+	int listener, bob;
+	pid_t pid;
+
+	start_system();
+	listener = listener_of(ANN, &welcome);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		ann[i] = (struct pollfd){.fd = connect_as(ANN, true), .events = POLLIN};
+	bob = connect_as(BOB, true);
+	pid = worker();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		assert_int_equal(agent_msg_send(ann[i].fd, &m, 0), 0);
+	assert_int_equal(agent_msg_send(bob, &m, 0), 0);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	/* In whatever order a round of the agent's loop takes the clients. */
+	for (unsigned i = 0; i < BOBS; i++) {
+		assert_int_equal(agent_msg_recv(bob, &answer, 0), 0);
+		assert_int_equal(answer.type, AGENT_STATUS_IS);
+		agent_msg_close_fds(&answer);
+		if (i + 1 < BOBS)
+			assert_int_equal(agent_msg_send(bob, &m, 0), 0);
+	}
+	assert_in_range(poll(ann, REQUESTS, 0), 0, REQUESTS / 2);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		close(ann[i].fd);
+	close(bob);
+	agent_msg_close_fds(&welcome);
+	close(listener);
 	stop_system();
 }
 
