@@ -58,6 +58,7 @@ struct gsi {
 	bool leaving; /* clients continue, and register their exit MADs with the next agent */
 	struct rng rng;
 	struct gsi_sources sources;
+	struct qp1_turns turns;
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
 

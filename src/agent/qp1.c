@@ -29,7 +29,8 @@
 enum {
 	SPORT_TRIES = 16, /* ports beside GSI_SPORT */
 	RX_BATCH = 32,
-	RX_ROUNDS = 8, /* then others have their turn */
+	RX_BATCHES = 8,	   /* of one address in a round, then others have their turn */
+	RX_ADDRESSES = 32, /* with one batch each in a round */
 	/* More than any packet of QP 1 has, so that longer ones show. */
 	RX_BUF = 512,
 	RX_CONTROL = 128,
@@ -141,7 +142,7 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 		ev_timer_again(loop, &q->again);
 		return;
 	}
-	for (unsigned i = 0; i < RX_ROUNDS * RX_BATCH; i++) {
+	for (unsigned i = 0; i < RX_BATCHES * RX_BATCH; i++) {
 		struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 		struct msghdr m = {.msg_name = &to,
 				   .msg_namelen = sizeof(to),
@@ -247,6 +248,26 @@ static int tx_fd(struct qp1 *q, const struct rocemu_gid *dst)
 	return q->own.fd >= 0 ? q->own.fd : q->any.fd;
 }
 
+/*
+ * How many batches of packets an address may take in this round. When many have packets, each has
+ * its turn in some of the rounds only, so that clients do not wait for all of them.
+ */
+static unsigned batches(struct qp1_turns *t, unsigned round, int fd)
+{
+	unsigned n;
+
+	if (round != t->round) {
+		t->before = t->now;
+		t->now = 0;
+		t->round = round;
+	}
+	t->now++;
+	n = MAX(t->before, 1u);
+	if (((unsigned)fd + round) % (1 + (n - 1) / RX_ADDRESSES))
+		return 0;
+	return MAX(RX_BATCHES / n, 1u);
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct qp1 *q = w->data;
@@ -255,7 +276,7 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 		ev_timer_again(loop, &q->again);
 		return;
 	}
-	for (unsigned i = 0; i < RX_ROUNDS; i++)
+	for (unsigned n = batches(&q->gsi->turns, ev_iteration(loop), w->fd); n > 0; n--)
 		if (receive(q) < RX_BATCH)
 			break;
 }

@@ -26,6 +26,11 @@ struct qp1_ops {
 	void (*returned)(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error);
 };
 
+/** How many addresses have packets, by rounds of the loop: they share its time. */
+struct qp1_turns {
+	unsigned round, now, before; /* before: in the last round that had any */
+};
+
 struct qp1 {
 	struct gsi *gsi;	   /* borrowed */
 	const struct qp1_ops *ops; /* static */

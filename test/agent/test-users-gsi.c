@@ -2,6 +2,7 @@
 /* Connection management of several users who share a system-wide agent. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "agent/gsi-client.h"
@@ -284,6 +285,50 @@ TEST(users_gsi, clients_that_do_not_read__as_many_frames_as_one_user_may_have)
 	for (unsigned i = 0; i <= FULL; i++)
 		deaf_leave(&ann[i]);
 	deaf_leave(&bob);
+	close(wire);
+	stop_system();
+}
+
+/* ---- floods ---- */
+
+TEST(users_gsi, packets_for_many_addresses__clients_are_served_in_between)
+{
+	enum { ADDRESSES = 400, EACH = 60, ALL = ADDRESSES * EACH };
+	const uint8_t packet[GSI_PACKET_LEN] = {[7] = ROCEMU_GSI_QPN};
+	struct agent_msg welcome, m = {.type = AGENT_GSI_OPEN}, answer;
+	struct rocemu_gid to[ADDRESSES];
+	struct agent_status *st;
+	uint64_t n;
+	int ann;
+	pid_t pid;
+
+	start_system();
+	wire_up();
+	ann = connect_as(ANN, true);
+	assert_int_equal(hello(ann, AGENT_GSI, &welcome), 0);
+	for (unsigned i = 0; i < ADDRESSES; i++) {
+		to[i] = gid_v4(127, 3, (uint8_t)(i / 200), (uint8_t)(i % 200 + 1));
+		m.u.socket.addr = to[i];
+		assert_int_equal(ask(ann, &m, &answer), 0);
+	}
+	st = status_of(0);
+	pid = (pid_t)st->agent.pid;
+	agent_status_free(st);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (unsigned i = 0; i < ALL; i++)
+		wire_send_bytes(wire, &to[i % ADDRESSES], packet, sizeof(packet));
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	st = status_of(BOB);
+	assert_in_range(st->agent.counters[AGENT_GSI_COUNT_rx], 0, ALL / 2);
+	agent_status_free(st);
+	/* And all are read. */
+	do {
+		st = status_of(0);
+		n = st->agent.counters[AGENT_GSI_COUNT_rx];
+		agent_status_free(st);
+	} while (n < ALL);
+	agent_msg_close_fds(&welcome);
+	close(ann);
 	close(wire);
 	stop_system();
 }
