@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/limit.h"
+#include "base/unixnames.h"
 #include "base/util.h"
 
 #ifndef AGENT_INSTALLED
@@ -59,29 +60,19 @@ static int connect_to(const struct agent_instance *instance, const struct sockad
 	return r;
 }
 
-/*
- * Find the next name in the kernel's list that is the instance's with a suffix and has a listener.
- * Lines are "Num RefCount Protocol Flags Type St Inode Path", an abstract name begins with '@'.
- */
-static bool next_name(FILE *f, const struct agent_instance *instance, struct sockaddr_un *sa,
-		      socklen_t *len)
+/* Find the next name in the kernel's list that is the instance's with a suffix. */
+static bool next_name(struct unix_names *names, const struct agent_instance *instance,
+		      struct sockaddr_un *sa, socklen_t *len)
 {
-	enum { ACCEPTS = 1 << 16 };
-	char line[256], name[112];
-	socklen_t plain = agent_instance_addr(instance, "+", sa);
-	size_t n = plain - offsetof(struct sockaddr_un, sun_path) - 1;
-	unsigned flags, type;
+	char prefix[sizeof(sa->sun_path)], suffix[SUFFIX_LEN + 1] = "+";
+	const char *rest;
 
-	while (fgets(line, sizeof(line), f)) {
-		const char *suffix = name + n; /* begins with the '+' */
-
-		/* Most lines are of sockets without a name. */
-		if (!strstr(line, "@rocemu-agent"))
+	*len = agent_instance_addr(instance, suffix, sa);
+	snprintf(prefix, sizeof(prefix), "%s", sa->sun_path + 1);
+	while ((rest = unix_names_next(names, prefix))) {
+		if (strlen(rest) != SUFFIX_LEN - 1)
 			continue;
-		if (sscanf(line, "%*s %*s %*s %x %x %*s %*s %111s", &flags, &type, name) != 3 ||
-		    !(flags & ACCEPTS) || type != SOCK_SEQPACKET || name[0] != '@' ||
-		    strncmp(name + 1, sa->sun_path + 1, n) != 0 || strlen(suffix) != SUFFIX_LEN)
-			continue;
+		memcpy(suffix + 1, rest, SUFFIX_LEN);
 		*len = agent_instance_addr(instance, suffix, sa);
 		return true;
 	}
@@ -98,24 +89,21 @@ static int connect_once(const struct agent_instance *instance, const struct sock
 	socklen_t len = agent_instance_addr(instance, "", &sa);
 	bool busy = false;
 	int fd = -ECONNREFUSED;
-	FILE *f;
+	struct unix_names names;
 
 	if (!except || memcmp(&sa, except, sizeof(sa)) != 0)
 		fd = connect_to(instance, &sa, len);
 	if (fd != -ECONNREFUSED && fd != -EPERM && fd != -EAGAIN)
 		return fd;
 	busy = fd == -EAGAIN;
-	f = fopen("/proc/net/unix", "re");
-	if (f)
-		(void)setvbuf(f, NULL, _IOFBF, 1 << 16);
-	while (f && fd < 0 && next_name(f, instance, &sa, &len)) {
+	unix_names_open(&names);
+	while (fd < 0 && next_name(&names, instance, &sa, &len)) {
 		if (except && memcmp(&sa, except, sizeof(sa)) == 0)
 			continue;
 		fd = connect_to(instance, &sa, len);
 		busy |= fd == -EAGAIN;
 	}
-	if (f)
-		fclose(f);
+	unix_names_close(&names);
 	return fd >= 0 ? fd : busy ? -EAGAIN : -ECONNREFUSED;
 }
 

@@ -2,19 +2,18 @@
 #include "engine/forward.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/mutex.h"
 #include "base/syssocket.h"
+#include "engine/forward-name.h"
 #include "engine/sysmsg.h"
 
 enum { FLOW_LABEL_MAX = 0xfffff };
@@ -90,7 +89,7 @@ int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len)
 
 /* Both directions; of more lanes the connection not used longest is closed, and made again when
  * needed. */
-enum { PEERS_MAX = 16, LISTEN_BACKLOG = 64 };
+enum { PEERS_MAX = 16 };
 
 struct forward_peer {
 	int fd;	       /* owned, or -1 */
@@ -99,9 +98,9 @@ struct forward_peer {
 };
 
 struct forward {
-	char instance[FORWARD_INSTANCE_LEN];
+	struct forward_finder finder;
 	int epoll_fd;	/* owned: of listen_fd and from[] */
-	int listen_fd;	/* owned; -1: the name is taken */
+	int listen_fd;	/* owned */
 	bool deaf;	/* listen_fd is not in epoll_fd */
 	uint64_t clock; /* counts uses */
 	struct forward_peer to[PEERS_MAX], from[PEERS_MAX];
@@ -109,38 +108,6 @@ struct forward {
 	bool offered; /* offer is there, its descriptors owned */
 	struct forward_offer offer;
 };
-
-/* Abstract, so per network namespace as port 4791 is, and gone with its owner. */
-static socklen_t forward_name(const struct forward *f, struct sockaddr_un *un, uint16_t slot)
-{
-	int n;
-
-	memset(un, 0, sizeof(*un));
-	un->sun_family = AF_UNIX;
-	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-v2:%u:%s:%u",
-		     (unsigned)geteuid(), f->instance, (unsigned)slot);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static int new_socket(void)
-{
-	const int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
-/*
- * Get the other end's credentials from the kernel: for a listener, those of the process that called
- * listen().
- */
-static bool is_same_user(int fd)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	       (cred.uid == geteuid() || cred.uid == getuid());
-}
 
 static int watch(struct forward *f, int fd, uint32_t index)
 {
@@ -170,16 +137,8 @@ static struct forward_peer *place(struct forward_peer *peers)
 
 static int listen_on(struct forward *f, uint16_t slot)
 {
-	struct sockaddr_un un;
-	const socklen_t len = forward_name(f, &un, slot);
-
-	f->listen_fd = new_socket();
-	if (f->listen_fd < 0)
-		return f->listen_fd;
-	if (bind(f->listen_fd, (const struct sockaddr *)&un, len) ||
-	    listen(f->listen_fd, LISTEN_BACKLOG))
-		return -errno;
-	return watch(f, f->listen_fd, PEERS_MAX);
+	f->listen_fd = forward_name_listen(f->finder.instance, slot);
+	return f->listen_fd < 0 ? f->listen_fd : watch(f, f->listen_fd, PEERS_MAX);
 }
 
 int forward_new(struct forward **out, const char *instance, uint16_t slot)
@@ -189,7 +148,7 @@ int forward_new(struct forward **out, const char *instance, uint16_t slot)
 
 	if (!f)
 		return -ENOMEM;
-	snprintf(f->instance, sizeof(f->instance), "%s", instance);
+	snprintf(f->finder.instance, sizeof(f->finder.instance), "%s", instance);
 	f->listen_fd = -1;
 	for (unsigned i = 0; i < PEERS_MAX; i++)
 		f->to[i].fd = f->from[i].fd = -1;
@@ -252,21 +211,7 @@ void forward_listen(struct forward *f)
 
 int forward_connect(struct forward *f, uint16_t slot)
 {
-	struct sockaddr_un un;
-	const socklen_t len = forward_name(f, &un, slot);
-	const int fd = new_socket();
-	int err = 0;
-
-	if (fd < 0)
-		return fd;
-	if (connect(fd, (const struct sockaddr *)&un, len))
-		err = -errno;
-	else if (!is_same_user(fd))
-		err = -EPERM;
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
+	return forward_name_connect(&f->finder, slot);
 }
 
 static int connect_to(struct forward *f, uint16_t slot, struct forward_peer **out)
@@ -335,7 +280,7 @@ static void accept_one(struct forward *f)
 	}
 	if (fd < 0)
 		return;
-	p = is_same_user(fd) ? place(f->from) : NULL;
+	p = forward_is_same_user(fd) ? place(f->from) : NULL;
 	if (!p || watch(f, fd, (uint32_t)(p - f->from))) {
 		close(fd);
 		return;

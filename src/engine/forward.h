@@ -4,9 +4,9 @@
  * source port), passed to the lane of their slot over a Unix socket, with their source addresses.
  * One message carries a run of equal segments, only the last may be shorter, as GRO merged them.
  *
- * The sockets are found by abstract names, which any user may take. So both ends check by the
- * kernel's credentials that the other one is of the same user before anything is sent or taken, so
- * another user who takes a name gets nothing. Even so messages are parsed as hostile input.
+ * The sockets are found by names that other users may take (forward-name.h). Both ends check by the
+ * kernel's credentials that the other one is of the same user before anything is sent or taken.
+ * Even so messages are parsed as hostile input.
  *
  * A lane also uses these sockets to offer another one a ring in shared memory (shm-ring.h). The
  * connection of the offer then belongs to the ring: it ends with the other process.
@@ -20,6 +20,8 @@
 #include <sys/types.h>
 
 #include <rocemu/wire.h>
+
+#include "engine/forward-name.h"
 
 enum { FORWARD_HDR_LEN = 48 };
 
@@ -36,15 +38,13 @@ void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN]);
 /** @return 0, or -EBADMSG: not such a message. */
 int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len);
 
-enum { FORWARD_INSTANCE_LEN = 48 };
-
 /** A lane's. Guarded by the lane's lock. */
 struct forward;
 
 /**
  * Receive datagrams for a slot. instance: the agent instance that the slot is of: other instances
  * have the same slot numbers.
- * @return 0 or -errno: -EADDRINUSE: the name is taken.
+ * @return 0 or -errno.
  */
 int forward_new(struct forward **out, const char *instance, uint16_t slot);
 /** NULL is allowed. */
@@ -73,7 +73,7 @@ void forward_listen(struct forward *f);
 
 /**
  * Send data[0..len) to the lane of slot. Never waits.
- * @return 0 or -errno: -EPERM: another user has the name, -ECONNREFUSED: there is no such lane.
+ * @return 0 or -errno; those of a connection: forward_name_connect().
  */
 int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, const uint8_t *data,
 		 size_t len);

@@ -346,9 +346,7 @@ static int open_forward(struct lane *l)
 	/* Without it, datagrams that GRO merged into another lane's are lost and sent again. */
 	if (err)
 		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device,
-			 (unsigned)l->slot,
-			 err == -EADDRINUSE ? "another program uses the socket's name"
-					    : strerror(-err));
+			 (unsigned)l->slot, strerror(-err));
 	return 0;
 }
 

@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "engine/forward.h"
+#include "squat.h"
 
 enum {
 	SLOT_A = 1022,
@@ -172,16 +174,22 @@ TEST(forward, nobody_there__error)
 	forward_free(a);
 }
 
-TEST(forward, slot_taken__error_and_free_after_close)
+TEST(forward, slot_taken__found_by_another_name)
 {
-	struct forward *a = start(SLOT_A), *again, *elsewhere;
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B), *again = start(SLOT_B), *elsewhere;
+	uint8_t data[300] = {1}, got[300];
+	struct forward_hdr h;
 
-	assert_int_equal(forward_new(&again, instance, SLOT_A), -EADDRINUSE);
+	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
+	assert_int_equal(take(b, &h, got, sizeof(got)), sizeof(data));
+	forward_free(b);
+	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
+	assert_int_equal(take(again, &h, got, sizeof(got)), sizeof(data));
 	/* Another agent instance has slots of the same numbers. */
-	assert_int_equal(forward_new(&elsewhere, ":other", SLOT_A), 0);
+	assert_int_equal(forward_new(&elsewhere, ":test-forward2", SLOT_B), 0);
+	assert_int_equal(forward_recv(elsewhere, &h, got, sizeof(got)), -EAGAIN);
 	forward_free(elsewhere);
-	forward_free(a);
-	a = start(SLOT_A);
+	forward_free(again);
 	forward_free(a);
 }
 
@@ -259,6 +267,32 @@ TEST(forward, another_user_has_the_name__gets_nothing_and_is_not_heard)
 		close(up[i]);
 		close(down[i]);
 	}
+}
+
+TEST(forward, slot_without_a_lane__list_of_names_is_read_once_a_second)
+{
+	struct forward *a;
+	const uint64_t begin = monotonic_ms();
+	uint8_t data[1] = {0};
+	unsigned looks = 0;
+	int fd, conn;
+
+	user_need(SQUATTER, NULL);
+	a = start(SLOT_A);
+	user_act_as(SQUATTER);
+	fd = squat_on(instance, FREE_SLOT, "+0123456789abcdef", true);
+	user_return();
+	assert_true(fd >= 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_int_equal(forward_send(a, FREE_SLOT, &sample, data, 1), -ECONNREFUSED);
+		while ((conn = accept(fd, NULL, NULL)) >= 0) {
+			close(conn);
+			looks++;
+		}
+	}
+	assert_in_range(looks, 1, 1 + (monotonic_ms() - begin) / 1000);
+	close(fd);
+	forward_free(a);
 }
 
 /* ---- offers of rings ---- */

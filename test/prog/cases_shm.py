@@ -145,6 +145,37 @@ def other_user(config, lab):
         agent.wait(20)
 
 
+# Takes the names of all slots of root's lanes that are free, and holds them.
+SQUAT = """
+import socket, signal, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+held = []
+for slot in range(1, 1024):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        s.bind(f"\\0rocemu-lane-v2:0:::{slot}")
+        s.listen()
+        held.append(s)
+    except OSError:
+        pass
+print("holds", len(held), flush=True)
+signal.pause()
+"""
+
+
+def names_taken(config, lab):
+    """Another user has the names by which processes find each other: they do, nevertheless."""
+    need_user(NOBODY, config.rocemu)
+    topo = lab.get('lo')
+    squatter = Proc(['/usr/bin/python3', '-c', SQUAT], name='squatter', netns=topo.client.netns, user=NOBODY)
+    try:
+        squatter.wait_until(lambda: 'holds' in squatter.stdout, 'it had the names')
+        expect(int(squatter.stdout.split()[1]) > 900, squatter.stdout, squatter)
+        pingpong('rc', 'lo').function(config, lab)
+    finally:
+        squatter.kill()
+
+
 def cases():
     found = [pingpong(t, 'lo', *options, level=QUICK if t == 'rc' else NORMAL)
              for t in ('rc', 'uc', 'ud', 'srq') for options in ((), ('-e',))]
@@ -160,5 +191,5 @@ def cases():
     found += [Case('shm/capture', capture), Case('shm/loss', impaired('loss=2%,seed=3', 'lost')),
               Case('shm/corrupt', impaired('corrupt=2%,dup=1%,reorder=1%,seed=4', 'corrupted')),
               Case('shm/udp/one_sided', one_sided), Case('shm/udp/other_namespace', other_namespace),
-              Case('shm/udp/other_user', other_user, alone=True)]
+              Case('shm/udp/other_user', other_user, alone=True), Case('shm/names_taken', names_taken)]
     return found
