@@ -2,7 +2,7 @@
 /*
  * The abstract names on which sockets of this network namespace listen, from the kernel's list. Any
  * user may take any free name, and the list does not show whose a name is: the caller connects and
- * asks for the other end's credentials.
+ * requests the other end's credentials.
  */
 #ifndef BASE_UNIXNAMES_H
 #define BASE_UNIXNAMES_H

@@ -37,7 +37,8 @@ int forward_name_listen(const char *instance, uint16_t slot);
  */
 int forward_name_connect(struct forward_finder *f, uint16_t slot);
 
-/** Is the other end of a connection of this user? For a listener, of whoever called listen(). */
+/** Is the other end of a connection of this user? For a listener, of the process that called
+ * listen(). */
 bool forward_is_same_user(int fd);
 
 #endif

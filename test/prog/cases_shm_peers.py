@@ -5,10 +5,11 @@ import os
 import re
 import signal
 import struct
+import subprocess
 import time
 
 from cases_network import on_veth, sides
-from harness import NORMAL, POLL_S, Case, expect, gid_index, new_port, start
+from harness import FULL, NORMAL, POLL_S, Case, Skip, expect, gid_index, new_port, start
 
 OPTIONS = ('--wire', 'shm')
 RING = '/memfd:rocemu-ring'
@@ -87,12 +88,12 @@ def packets(proc, interface):
 class Peers:
     """A wire-peers server and its clients."""
 
-    def __init__(self, config, side, *options, run=(), env=None):
+    def __init__(self, config, side, *options, run=(), env=None, server=()):
         self.config, self.side, self.options, self.run, self.port = config, side, options, (*OPTIONS, *run), new_port()
         self.env = {'ROCEMU_LOG': 'debug', **(env or {})}
         self.elsewhere = None    # a side of another host
         self.procs = []
-        self.server = self.start(side, 'server')
+        self.server = self.start(side, 'server', *server)
 
     def __enter__(self):
         self.server.wait_listening(self.port)
@@ -220,6 +221,48 @@ def same_slot(peers, udp):
     peers.end(ring, udp, other)
 
 
+# ---- a hostile peer ----------------------------------------------------------------------------------------
+
+MEMORY_KB = 64 << 10    # by which a process under attack may grow
+MAY_NOT_MAP = 77
+
+
+def memory_kb(proc):
+    with open(f'/proc/{proc.pid}/status', encoding='ascii', errors='replace') as f:
+        return int(re.search(r'^VmRSS:\s*(\d+)', f.read(), re.M).group(1))
+
+
+def scribbled(seeds, seconds):
+    """Another process writes to the rings of one client and the server while they use them. That connection may fail, but
+    both processes live, and those of other clients go on, by rings and by UDP, with right data."""
+    def case(config, veth):
+        here, there = (lambda t: (t.server, t.client))(sides(veth, veth.v4))
+        with Peers(config, here, server=('--careless',)) as peers:
+            others = {'udp': peers.client('udp', there), 'other': peers.ring_client('other')}
+            before, rings_found, writes = memory_kb(peers.server), 0, 0
+            for seed in seeds:
+                victim = peers.client(f'ring{seed}', timeout=SOON)
+                victim.wait_until(lambda victim=victim: in_use(peers.server, victim), 'packets went by rings')
+                p = subprocess.run([config.program('prog', 'ring-scribble'), str(victim.pid), str(seconds), str(seed)],
+                                   capture_output=True, text=True, check=False)
+                if p.returncode == MAY_NOT_MAP:
+                    raise Skip('this user may not map the memory of another process')
+                expect(p.returncode == 0, f'{p.returncode} {p.stderr}', *peers.procs)
+                found = [int(n) for n in p.stdout.split()[1::2]]
+                rings_found, writes = rings_found + found[0], writes + found[1]
+                expect(peers.server.running() and victim.running(), f'seed {seed}: a process ended', *peers.procs)
+                peers.advance(*others)
+                victim.signal(signal.SIGTERM)
+                victim.kill()
+            grown = memory_kb(peers.server) - before
+            expect(config.sanitize or grown < MEMORY_KB, f'{grown} KB', *peers.procs)
+            for p in peers.procs:
+                expect('Sanitizer' not in p.stderr and 'runtime error' not in p.stderr, 'a report', p)
+            peers.end(*others.values(), failed=True)
+        return f'{rings_found} rings, {writes} writes, {grown} KB more'
+    return on_veth(case)
+
+
 # ---- two processes -----------------------------------------------------------------------------------------
 
 def killed(victim, *options, stopped_first=False):
@@ -301,4 +344,5 @@ def cases():
         found += [Case(f'shm/killed/{victim}', killed(victim)), Case(f'shm/killed/{victim}.poll', killed(victim, '--poll')),
                   Case(f'shm/killed/{victim}.stopped', killed(victim, stopped_first=True)),
                   Case(f'shm/stopped/{victim}', stopped(victim)), Case(f'shm/stopped/{victim}.poll', stopped(victim, '--poll'))]
+    found += [Case('shm/scribbled', scribbled(range(1, 4), 1)), Case('shm/long/scribbled', scribbled(range(10, 60), 3), FULL)]
     return found + [Case('shm/idle', idle, NORMAL)]

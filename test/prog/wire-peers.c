@@ -11,6 +11,7 @@
  *	--timeout CODE	ACK timeout of the client's connection, on both sides
  *	--rounds N	then the client's connection pauses: both sides wait in ibv_get_cq_event()
  *	--poll		poll for completions, do not wait for events
+ *	--careless	wrong data is no error, for peers that harm it on purpose
  *
  * It prints a line for each event: "NAME connected to QP N", "NAME rounds N" now and then,
  * "NAME pauses", and "NAME ended after N rounds", "NAME status S after N rounds" (of a completion)
@@ -177,7 +178,7 @@ static int run_client(const struct options *o)
 static noreturn void usage(void)
 {
 	fprintf(stderr, "usage: wire-peers --port P [--device D] [--gid-index I] [--timeout CODE] "
-			"[--rounds N] [--poll] [--name NAME HOST]\n");
+			"[--rounds N] [--poll] [--careless] [--name NAME HOST]\n");
 	exit(2);
 }
 
@@ -191,6 +192,7 @@ int main(int argc, char **argv)
 		{"rounds", required_argument, NULL, 'n'},
 		{"name", required_argument, NULL, 'N'},
 		{"poll", no_argument, NULL, 'P'},
+		{"careless", no_argument, NULL, 'C'},
 		{0},
 	};
 	struct options o = {.timeout = 18, .name = "client"};
@@ -219,6 +221,9 @@ int main(int argc, char **argv)
 			break;
 		case 'P':
 			o.poll = true;
+			break;
+		case 'C':
+			o.careless = true;
 			break;
 		default:
 			usage();

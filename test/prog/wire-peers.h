@@ -52,6 +52,7 @@ struct options {
 	unsigned port, rounds;
 	uint8_t gid_index, timeout;
 	bool poll;
+	bool careless; /* wrong data is no error */
 };
 
 struct conn {
