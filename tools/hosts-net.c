@@ -15,6 +15,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -252,43 +253,86 @@ void hosts_net_end(struct hosts_net *net)
 
 /* ---- in a process that enters a host ---- */
 
-/** The ID may be another process's by now. */
-static bool is_holder(pid_t pid)
+/** The first line of a process's file that begins with key, without it; "": none. */
+static void read_line(int proc, const char *file, const char *key, char *text, size_t len)
 {
-	char path[64], name[32] = "";
-	int fd;
+	const int fd = openat(proc, file, O_RDONLY | O_CLOEXEC);
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	char line[256];
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, name, sizeof(name) - 1) < 0)
-		name[0] = 0;
-	close(fd);
-	return strncmp(name, HOLDER_NAME, strlen(HOLDER_NAME)) == 0;
+	*text = 0;
+	while (f && !*text && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, strlen(key)))
+			snprintf(text, len, "%.*s", (int)len - 1, line + strlen(key));
+	if (f)
+		fclose(f);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/**
+ * Its ID may be another process's by now, also that of another user, who would have this one run
+ * programs in a mount namespace of that user's. In the own user namespace no other user made
+ * mounts.
+ */
+static bool is_holder(int proc)
+{
+	char name[32], uid[64];
+	struct stat self, other;
+	unsigned real, effective;
+
+	read_line(proc, "comm", "", name, sizeof(name));
+	read_line(proc, "status", "Uid:", uid, sizeof(uid));
+	return strncmp(name, HOLDER_NAME, strlen(HOLDER_NAME)) == 0 &&
+	       sscanf(uid, "%u %u", &real, &effective) == 2 && real == geteuid() &&
+	       effective == geteuid() && stat("/proc/self/ns/user", &self) == 0 &&
+	       fstatat(proc, "ns/user", &other, 0) == 0 && self.st_dev == other.st_dev &&
+	       self.st_ino == other.st_ino;
+}
+
+/** @return its directory in /proc, which is no other process's later; or -1. */
+static int open_holder(pid_t pid)
+{
+	char path[64];
+	int proc;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	proc = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0 || is_holder(proc))
+		return proc;
+	close(proc);
+	return -1;
+}
+
+/** @return 0, or -1 with errbuf. */
+static int enter_one(int proc, const char *name, char *errbuf, size_t errlen)
+{
+	const int fd = openat(proc, name, O_RDONLY | O_CLOEXEC);
+	const int ret =
+		fd < 0 || setns(fd, 0) < 0 ? fail(errbuf, errlen, "the host's namespaces") : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ret;
 }
 
 int hosts_net_enter(pid_t holder, char *errbuf, size_t errlen)
 {
 	/* Mounts come last: the others are found by the /proc of before. */
-	static const char *const names[] = {"net", "uts", "mnt"};
-	char cwd[PATH_MAX], path[64];
-	int fd, ret = 0;
+	static const char *const names[] = {"ns/net", "ns/uts", "ns/mnt"};
+	const int proc = open_holder(holder);
+	char cwd[PATH_MAX];
+	int ret = 0;
 
-	if (!is_holder(holder)) {
+	if (proc < 0) {
 		snprintf(errbuf, errlen, "the hosts are gone: \"rocemu hosts\" has ended");
 		return -1;
 	}
 	if (!getcwd(cwd, sizeof(cwd)))
-		return fail(errbuf, errlen, "working directory");
-	for (size_t i = 0; i < ARRAY_LEN(names) && ret == 0; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)holder, names[i]);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 || setns(fd, 0) < 0)
-			ret = fail(errbuf, errlen, path);
-		if (fd >= 0)
-			close(fd);
-	}
+		ret = fail(errbuf, errlen, "working directory");
+	for (size_t i = 0; i < ARRAY_LEN(names) && ret == 0; i++)
+		ret = enter_one(proc, names[i], errbuf, errlen);
+	close(proc);
 	if (ret == 0 && chdir(cwd) < 0)
 		ret = fail(errbuf, errlen, cwd);
 	return ret;

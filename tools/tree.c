@@ -415,14 +415,29 @@ static bool has_room(const char *dir, unsigned devices)
 
 enum { PLACES = 4 };
 
-/** Where trees may be; NULL: not given. Memory first: on a disk that others write to, a thousand
- * devices take seconds. */
+/** May no other user but root rename what this one makes there? */
+static bool is_safe(const char *dir)
+{
+	struct stat st;
+
+	if (stat(dir, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0))
+		return false;
+	return !(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & S_ISVTX;
+}
+
+/**
+ * Where trees may be; NULL: not given, or another user's, from the environment of "sudo -E" for
+ * instance. Memory first: on a disk that others write to, a thousand devices take seconds.
+ */
 static const char *place(unsigned i)
 {
 	const char *const places[PLACES] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", getenv("TMPDIR"),
 					    "/tmp"};
+	const bool given = i % 2 == 0; /* the others are the system's */
 
-	return places[i] && places[i][0] == '/' ? places[i] : NULL;
+	if (!places[i] || places[i][0] != '/' || (given && !is_safe(places[i])))
+		return NULL;
+	return places[i];
 }
 
 void tree_sweep(void)

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import harness
 import cases_addresses
+import cases_attack
 import cases_badinput
 import cases_badnet
 import cases_bare
@@ -59,8 +60,8 @@ import cases_users
 import cases_verbs
 import cases_why
 
-MODULES = (cases_addresses, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_names, cases_network,
-           cases_interface, cases_capture, cases_counters,
+MODULES = (cases_addresses, cases_attack, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_names,
+           cases_network, cases_interface, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_refused, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_scale,
            cases_shm, cases_shm_peers, cases_soak, cases_stat, cases_swept, cases_sysfs, cases_users,
@@ -72,7 +73,7 @@ SANITIZED = {
                 'badinput/*', 'cm/ece/lo', 'cm/killed/*/lo', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
                 'rsocket/udpong/lo', 'rsocket/rcopy*/lo', 'mcast/lo/*', 'port/*', 'paths/*', 'counters/live', 'counters/errors',
                 'rdma/*', 'sysfs/*', 'lessons/*', 'stat/running', 'stat/dump.rnr', 'stat/prometheus',
-                'events/u*', 'intercept/*', 'events/rping.removed', 'shm/pingpong/*/lo/poll', 'shm/loss', 'shm/killed/*'),
+                'events/u*', 'intercept/*', 'events/rping.removed', 'shm/pingpong/*/lo/poll', 'shm/loss', 'shm/killed/*', 'shm/scribbled'),
     # Stock programs have no annotations that the thread sanitizer could see; test programs are
     # built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
