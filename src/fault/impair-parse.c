@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rates from words, and a whole text of rates and rules. */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "fault/impair.h"
+
+enum { PATIENCE_MS = 4000 }; /* for all of a file */
 
 #define KEYS "loss, dup, reorder, corrupt, delay, rate, queue, rnr, flap, seed"
 
@@ -204,25 +210,58 @@ int impair_finish(struct impair *im, struct fault_error *e)
 	return 0;
 }
 
+/**
+ * Up to len bytes of a file, which may be a pipe whose writer is late, or has never come.
+ * @return how many, or -errno.
+ */
+static ssize_t read_within_time(int fd, char *buf, size_t len)
+{
+	const uint64_t end = monotonic_ms() + PATIENCE_MS;
+	size_t n = 0;
+
+	while (n < len) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		const uint64_t now = monotonic_ms();
+		ssize_t got;
+
+		if (now >= end || poll(&p, 1, (int)(end - now)) == 0)
+			return -ETIMEDOUT;
+		got = read(fd, buf + n, len - n);
+		if (got < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (!got)
+			break;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	return (ssize_t)n;
+}
+
+/** @return as read_within_time(). */
+static ssize_t read_path(const char *path, char *buf, size_t len)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	const ssize_t n = fd < 0 ? -errno : read_within_time(fd, buf, len);
+
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
 char *impair_read_file(const char *path, struct fault_error *e)
 {
-	FILE *f = fopen(path, "re");
-	char *text = f ? malloc(FAULT_TEXT_MAX + 1) : NULL;
-	size_t n = text ? fread(text, 1, FAULT_TEXT_MAX + 1, f) : 0;
-	int err = !text || ferror(f) ? errno : 0;
+	char *text = malloc(FAULT_TEXT_MAX + 1);
+	const ssize_t n = text ? read_path(path, text, FAULT_TEXT_MAX + 1) : -ENOMEM;
 
 	*e = (struct fault_error){.line = 0};
-	if (err)
+	if (n < 0)
 		snprintf(e->text, sizeof(e->text), "impairment: cannot read \"%.256s\": %s", path,
-			 strerror(err));
+			 strerror((int)-n));
 	else if (n > FAULT_TEXT_MAX)
 		snprintf(e->text, sizeof(e->text), "%.256s: expected at most %u bytes", path,
 			 FAULT_TEXT_MAX);
-	else if (memchr(text, '\0', n))
+	else if (memchr(text, '\0', (size_t)n))
 		snprintf(e->text, sizeof(e->text), "%.256s: expected text, without NUL bytes",
 			 path);
-	if (f)
-		fclose(f);
 	if (e->text[0]) {
 		free(text);
 		return NULL;

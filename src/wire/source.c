@@ -23,7 +23,10 @@ enum {
 	MAGIC = 4,
 	GZIP_WINDOW = 15 + 16, /* of zlib: the largest window, gzip's header */
 	ZSTD_WINDOW_LOG = 27,  /* 128 MiB; what needs more is refused */
+	/* Packets of zeros become a hundredth or so; gzip does not reach a thousandth. */
+	MOST_TIMES = 2000,
 };
+#define ALWAYS_MADE (UINT64_C(1) << 30) /* bytes; of more, MOST_TIMES counts */
 
 enum format { PLAIN, GZIP, ZSTD };
 
@@ -34,6 +37,7 @@ struct source {
 	size_t at, end;			   /* of what was read and not used yet, in raw */
 	bool eof;			   /* nothing follows what is in raw */
 	bool over;			   /* the compressed data have ended */
+	uint64_t taken, made;		   /* compressed bytes read, bytes made of them */
 	const char *error;		   /* static text or text */
 	char text[128];
 #ifdef HAVE_ZLIB
@@ -64,6 +68,7 @@ static long fill(struct source *s)
 		n = read(s->fd, s->raw + s->end, sizeof(s->raw) - s->end);
 		if (n > 0) {
 			s->end += (size_t)n;
+			s->taken += (size_t)n;
 			return n;
 		}
 		if (n < 0 && errno == EINTR && (s->stop == NULL || *s->stop == 0))
@@ -231,6 +236,15 @@ static bool another(struct source *s)
 	return recognise(s) == s->format;
 }
 
+/* The time that a file takes is to be bounded by its length. */
+static long count(struct source *s, long made)
+{
+	s->made += (uint64_t)made;
+	if (s->made > ALWAYS_MADE && s->made / MOST_TIMES > s->taken)
+		return fail(s, "decompressed, it has more than 2000 times its length");
+	return made;
+}
+
 /* Some of the bytes, at least one. @return 0: the end. */
 static long some_unpacked(struct source *s, uint8_t *buf, size_t n)
 {
@@ -253,7 +267,7 @@ static long some_unpacked(struct source *s, uint8_t *buf, size_t n)
 				return more < 0 ? more : fail(s, "its compressed data end early");
 		}
 	}
-	return got;
+	return got > 0 ? count(s, got) : got;
 }
 
 static long some_plain(struct source *s, uint8_t *buf, size_t n)

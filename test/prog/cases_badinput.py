@@ -40,6 +40,23 @@ def impairments():
         yield refuses(f'impair_{n}', ('run', '--impair', spec, '--', 'true'), (word,))
 
 
+def impairment_files(config, lab):
+    """Files that have no end, or no beginning, are refused within some seconds, and cost no memory."""
+    with tempfile.TemporaryDirectory(prefix='rocemu-impair-') as d:
+        def path(name, data):
+            with open(os.path.join(d, name), 'wb') as f:
+                f.write(data)
+            return f.name
+
+        os.mkfifo(os.path.join(d, 'fifo'))
+        for file, word in (('/dev/zero', 'at most 65536 bytes'), (d, 'directory'), (os.path.join(d, 'fifo'), 'timed out'),
+                           (path('nul', b'loss=1%\0'), 'NUL'), (path('long', b'loss=' + b'1' * 60000), 'line 1'),
+                           (path('rules', b'drop every=2\n' * 4000), 'rules'), (path('number', b'drop nth=99999999999999999999999'), 'nth')):
+            p = rocemu(config, 'run', '--impair-file', file, '--', 'true')
+            expect(p.popen.returncode == USAGE and word in p.stderr and p.age() < 60, f'{file}: {p.popen.returncode}', p)
+            expect(len(p.stderr) < 2000, f'{file}: {len(p.stderr)} bytes of text', p)
+
+
 def passes_on(config, lab):
     """Exit codes and signals of the program are those of `rocemu run`."""
     for script, code in (('exit 0', 0), ('exit 7', 7), ('kill -TERM $$', -signal.SIGTERM), ('kill -KILL $$', -9)):
@@ -191,6 +208,7 @@ def cases():
         Case('badinput/help', help_texts, QUICK),
         Case('badinput/env_device', env_device),
         Case('badinput/env_impair', env_impair),
+        Case('badinput/impair_files', impairment_files),
         Case('badinput/env_pcap', env_pcap),
         Case('badinput/pcap_unwritable', pcap_unwritable, QUICK),
         Case('badinput/port_taken', port_taken, QUICK),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,35 @@ static void source_read__bomb__memory_is_bounded(void **state)
 	check_bomb(*state, zstd);
 }
 
+#ifdef HAVE_ZSTD
+/* One byte each becomes 128 KiB: 300 KB would become 10 GB. */
+static void source_read__bomb_of_repeated_bytes__refused(void **state)
+{
+	enum { BLOCKS = 75000, BLOCK = 4 };
+	static const uint8_t head[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38};
+	static const uint8_t block[BLOCK] = {2, 0, 16, 0}; /* repeated, not the last, 1 << 17 */
+	static const uint8_t last[] = {1, 0, 0};
+	static uint8_t bomb[sizeof(head) + BLOCKS * BLOCK + sizeof(last)];
+	uint64_t all = 0;
+	struct source *s;
+	long got;
+
+	memcpy(bomb, head, sizeof(head));
+	for (unsigned i = 0; i < BLOCKS; i++)
+		memcpy(bomb + sizeof(head) + i * BLOCK, block, BLOCK);
+	memcpy(bomb + sizeof(bomb) - sizeof(last), last, sizeof(last));
+	put(*state, "w", bomb, sizeof(bomb));
+	s = open_source(*state);
+	while ((got = source_read(s, back, LEN)) > 0)
+		all += (uint64_t)got;
+	assert_int_equal(got, -EIO);
+	assert_string_equal(source_error(s),
+			    "decompressed, it has more than 2000 times its length");
+	assert_in_range(all, 1 << 29, UINT64_C(2) << 30);
+	source_close(s);
+}
+#endif
+
 static void source_open__nothing_there__told(void **state)
 {
 	struct source *s;
@@ -223,9 +253,14 @@ static void source_open__nothing_there__told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(source_read__plain__as_it_is),     T(source_read__gzip__decompressed),
-		T(source_read__zstd__decompressed),  T(source_read__bomb__memory_is_bounded),
+		T(source_read__plain__as_it_is),
+		T(source_read__gzip__decompressed),
+		T(source_read__zstd__decompressed),
+		T(source_read__bomb__memory_is_bounded),
 		T(source_open__nothing_there__told),
+#ifdef HAVE_ZSTD
+		T(source_read__bomb_of_repeated_bytes__refused),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
