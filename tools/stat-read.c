@@ -15,20 +15,29 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "engine/stat-dir.h"
 
-enum { ANSWER_MS = 1500, PROCESSES_MAX = 4096, ALL_BYTES_MAX = 512 << 20 };
+enum {
+	ANSWER_MS = 1500,
+	PROCESSES_MAX = 4096,
+	ALL_BYTES_MAX = 512 << 20,
+	/* Of both, another user's when root queries all: one user cannot hide those of others. */
+	USERS_SHARE = 4,
+};
 
 /* A process with a query under way. */
 struct asked {
 	int fd; /* -1: no more */
 	struct stat_buf got;
+	size_t bytes; /* of its answer */
 };
 
 struct reading {
@@ -102,6 +111,32 @@ static struct stat_process *add(struct reading *r, struct asked **asked)
 	return &r->list->process[n];
 }
 
+/** Of PROCESSES_MAX or ALL_BYTES_MAX, what the processes of a user may have. */
+static size_t share(uid_t uid, size_t all)
+{
+	return uid == geteuid() ? all : all / USERS_SHARE;
+}
+
+/** Has the user as many processes in the list as it may have? */
+static bool has_all_its_places(const struct reading *r, uid_t uid)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < r->list->n; i++)
+		n += r->list->process[i].uid == uid;
+	return n >= share(uid, PROCESSES_MAX);
+}
+
+/** Are the answers of the user's processes longer than they may be? */
+static bool has_too_many_bytes(const struct reading *r, uid_t uid)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < r->list->n; i++)
+		bytes += r->list->process[i].uid == uid ? r->asked[i].bytes : 0;
+	return bytes > share(uid, ALL_BYTES_MAX);
+}
+
 /** What listens there is the owner's process; *pid: which. */
 static bool is_owners(int fd, uid_t owner, pid_t *pid)
 {
@@ -168,7 +203,7 @@ static void query_dir(struct reading *r, const char *dir, uid_t owner)
 			close(fd);
 		return;
 	}
-	while ((e = readdir(d))) {
+	while (!has_all_its_places(r, owner) && (e = readdir(d))) {
 		struct stat st, now;
 
 		/* By the descriptor: the directory's path may be another's by now. */
@@ -246,17 +281,21 @@ static void take_answer(struct stat_process *p, struct asked *a)
 
 /** Some of the answer. @return false: that was its end, or there is too much: then it is not a
  * whole one. */
-static bool take_some(struct reading *r, struct asked *a)
+static bool take_some(struct reading *r, unsigned i)
 {
 	enum { PIECE = 65536 };
+	struct asked *a = &r->asked[i];
 	void *at = stat_buf_reserve(&a->got, PIECE);
 	const ssize_t n = at ? recv(a->fd, at, PIECE, MSG_DONTWAIT) : 0;
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	a->got.len += (size_t)n;
+	a->bytes += (size_t)n;
 	r->bytes += (size_t)n;
-	return n > 0 && r->bytes <= ALL_BYTES_MAX;
+	return n > 0 && r->bytes <= ALL_BYTES_MAX &&
+	       (r->bytes <= ALL_BYTES_MAX / USERS_SHARE ||
+		!has_too_many_bytes(r, r->list->process[i].uid));
 }
 
 static void take_all(struct reading *r)
@@ -276,7 +315,7 @@ static void take_all(struct reading *r)
 		    poll(fds, r->list->n, (int)((end - now) / 1000000) + 1) < 1)
 			break;
 		for (unsigned i = 0; i < r->list->n; i++)
-			if (fds[i].fd >= 0 && fds[i].revents && !take_some(r, &r->asked[i]))
+			if (fds[i].fd >= 0 && fds[i].revents && !take_some(r, i))
 				take_answer(&r->list->process[i], &r->asked[i]);
 	}
 	for (unsigned i = 0; i < r->list->n; i++) {
@@ -297,9 +336,22 @@ static int by_pid(const void *a, const void *b)
 	return (p->pid > q->pid) - (p->pid < q->pid);
 }
 
+/** One for each process that answers. */
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (rlim_t)2 * PROCESSES_MAX) {
+		limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)2 * PROCESSES_MAX);
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 int stat_read(struct stat_list *out, pid_t only)
 {
 	struct reading r = {.list = out, .only = only};
+
+	allow_descriptors();
 
 	*out = (struct stat_list){.now_ns = monotonic_ns()};
 	query_all(&r);

@@ -4,7 +4,9 @@ import json
 import os
 import pty
 import re
+import resource
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -239,6 +241,45 @@ def squatted(config, _lab):
         p = place.start(['ibv_rc_pingpong', '-d', 'dev0', '-g', 0, '-p', new_port(), '127.0.0.1'], 'off')
         p.wait()
         expect('will not show' not in p.stderr, 'off is said', p)
+
+
+# Listens on more sockets than root is to query, as so many processes. Its directory is one of its user's.
+CROWD = """
+import os, resource, signal, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+where = f"/dev/shm/rocemu-stat-{os.getuid()}"
+os.mkdir(where, 0o700)
+held = []
+for i in range(1, 4201):
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(f"{where}/{i}")
+    s.listen()
+    held.append(s)
+print("listens", flush=True)
+signal.pause()
+"""
+
+
+def crowd(config, _lab):
+    """One user's processes, however many, do not keep root from being shown those of others."""
+    user = NOBODY - 2
+    need_user(user)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4300:
+        raise Skip('too few descriptors')
+    with Place(config, env=False) as place:
+        try:
+            p = Proc(['/usr/bin/python3', '-c', CROWD], name='crowd', user=user)
+            place.procs.append(p)
+            p.wait_until(lambda: 'listens' in p.stdout, 'it listened')
+            mine = place.start(['ibv_rc_pingpong', '-d', 'dev0', '-g', 0, '-p', new_port()], 'of root',
+                               side=Side('dev0=127.0.0.23', '127.0.0.23'))
+            place.until(mine, lambda: mine.pid in place.processes(), 'root sees it')
+            seen = json.loads(place.stat('--json'))['processes']
+            expect([one['problem'] for one in seen if one['pid'] == mine.pid] == [None], 'it was not shown')
+            theirs = sum(one['uid'] == user for one in seen)
+            expect(theirs <= 1024, f'{theirs} processes of that user')
+        finally:
+            shutil.rmtree(f'/dev/shm/rocemu-stat-{user}', ignore_errors=True)
 
 
 # ---- hangs --------------------------------------------------------------------------------------------------
@@ -526,6 +567,7 @@ def cases():
         Case('stat/loss', loss, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/late', late, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/users', users, NORMAL, needs=('ibv_rc_pingpong', 'setpriv')),
+        Case('stat/crowd', crowd, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/squatted', squatted, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/stopped', stopped, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/dump.answer', dump_answer, NORMAL, needs=('ib_write_bw',)),
