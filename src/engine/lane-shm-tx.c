@@ -16,7 +16,8 @@ enum {
 	FETCH_LEAST = 1 << 10,	  /* bytes of a packet: see fetch_ahead() */
 	/* Reserve for packets of an output call beyond its credits, and for responses. */
 	ROOM_RESERVE = 192 << 10,
-	ROOM_FIRST = 64 << 10, /* to a ring that is not checked: once used, it is */
+	STEADY_BYTES = 64 << 10, /* taken within SHM_STILL_NS, at least, or it stands still */
+	ROOM_FIRST = 64 << 10,	 /* to a ring that is not checked: once used, it is */
 };
 
 static bool is_same(const struct shm_tx *t, const struct rocemu_path *path)
@@ -304,11 +305,25 @@ unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned 
 			continue;
 		}
 		/* Unused for a second: its time begins anew. A full one is tried each 10 ms. */
-		if (now > t->used + SHM_STILL_NS)
+		if (now > t->used + SHM_STILL_NS) {
+			t->taken = t->ring.other;
 			t->taken_at = now;
+		}
 		t->used = now;
 	}
 	return kept;
+}
+
+/*
+ * Has the receiver made room since this was true the last time? Not if it takes a little now and
+ * then, or goes back and forth: all UC and UD QPs would wait for it.
+ */
+static bool makes_room(const struct shm_tx *t, uint32_t room)
+{
+	const uint32_t taken = t->ring.other - t->taken;
+
+	return taken && taken <= t->ring.pos - t->taken &&
+	       (taken >= STEADY_BYTES || room > ROOM_RESERVE);
 }
 
 uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now)
@@ -326,7 +341,7 @@ uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now)
 			continue;
 		}
 		room = shm_ring_room(&t->ring);
-		if (t->ring.other != t->taken) {
+		if (makes_room(t, room)) {
 			t->taken = t->ring.other;
 			t->taken_at = now;
 		}

@@ -28,7 +28,7 @@ enum {
 	SHM_REMOTES = 256, /* a power of two; more of them offer again and again */
 };
 #define SHM_RETRY_NS 1000000000u /* when a lane that took no ring gets the next offer */
-/* A receiver that has taken nothing for this long does not limit UC and UD. */
+/* A receiver that has taken nothing, or next to nothing, for this long does not limit UC and UD. */
 #define SHM_STILL_NS 1000000000u
 
 enum shm_tx_state {
@@ -47,7 +47,7 @@ struct shm_tx {
 	uint32_t scope_id; /* of dst */
 	rocemu_ns_t retry_at;
 	rocemu_ns_t used; /* for UC and UD, which look at its room */
-	/* While they use it: how far the receiver had come when that last changed, and when. */
+	/* While they use it: how far the receiver had come when it last made room, and when. */
 	uint32_t taken;
 	rocemu_ns_t taken_at;
 	struct shm_ring ring;

@@ -59,6 +59,7 @@ TEST(lane_shm, sent_by_udp_before_the_ring__taken_before)
 	node_close_pair(&a, &b);
 }
 
+enum { LOOKS = 100 };
 enum { QKEY = 0x1234, GRH = 40, DGRAM = 2048, DGRAMS = 400 /* more than a ring holds */ };
 
 /* Some of the memory, to a QP or to all members of a group. */
@@ -199,32 +200,90 @@ TEST(lane_shm, datagrams_to_a_receiver_that_stands_still__wait_for_room)
 	node_close_pair(&a, &b);
 }
 
+/* A ring from a to b, full. */
+static struct shm_tx *fill_ring(struct node *a, struct node *b)
+{
+	struct shm_tx *t;
+
+	use_shm();
+	node_open_ud(a, "127.0.0.2", QKEY);
+	node_open_ud(b, "127.0.0.3", QKEY);
+	while (!node_stats(a).tx_rings) {
+		node_recv(b, 0, GRH + DGRAM);
+		send_dgram(a, b);
+		node_poll(b);
+	}
+	lane_lock(b->lane);
+	lane_lock(a->lane);
+	t = a->lane->shm->open[0];
+	while (shm_ring_reserve(&t->ring, DGRAM))
+		shm_ring_commit(&t->ring, (struct shm_record){.len = DGRAM});
+	t->used = t->taken_at = lane_now();
+	t->taken = t->ring.other;
+	return t;
+}
+
 TEST(lane_shm, datagrams_to_a_receiver_that_stopped__others_do_not_wait_for_it)
 {
 	struct node a, b;
-	struct shm_tx *t;
-	rocemu_ns_t now;
+	struct shm_tx *t = fill_ring(&a, &b);
+	rocemu_ns_t now = t->used;
 
-	use_shm();
-	node_open_ud(&a, "127.0.0.2", QKEY);
-	node_open_ud(&b, "127.0.0.3", QKEY);
-	while (!node_stats(&a).tx_rings) {
-		node_recv(&b, 0, GRH + DGRAM);
-		send_dgram(&a, &b);
-		node_poll(&b);
-	}
-	lane_lock(b.lane);
-	lane_lock(a.lane);
-	t = a.lane->shm->open[0];
-	while (shm_ring_reserve(&t->ring, DGRAM))
-		shm_ring_commit(&t->ring, (struct shm_record){.len = DGRAM});
-	now = t->used = lane_now();
 	assert_int_equal(lane_shm_room(a.lane, now), 0);
 	assert_true(lane_shm_room(a.lane, now + SHM_STILL_NS / 2) > 0); /* not used */
 	now = t->used = now + SHM_STILL_NS;
 	assert_int_equal(lane_shm_room(a.lane, now), 0);
 	now = t->used = now + 1;
 	assert_true(lane_shm_room(a.lane, now) == UINT64_MAX);
+	lane_unlock(a.lane);
+	lane_unlock(b.lane);
+	node_close_pair(&a, &b);
+}
+
+/* How often in two seconds, with a look each 10 ms, do UC and UD have to wait? */
+static unsigned waits(struct node *n, struct shm_tx *t,
+		      uint32_t (*tail)(const struct shm_tx *t, unsigned i)) REQUIRES(n->lane);
+static unsigned waits(struct node *n, struct shm_tx *t,
+		      uint32_t (*tail)(const struct shm_tx *t, unsigned i))
+{
+	const uint32_t was = t->ring.other;
+	rocemu_ns_t now = t->used;
+	unsigned waited = 0;
+
+	for (unsigned i = 0; i < 2 * LOOKS; i++) {
+		now += SHM_STILL_NS / LOOKS;
+		t->used = now;
+		atomic_store(&t->ring.shared->tail, tail(t, i));
+		waited += !lane_shm_room(n->lane, now);
+	}
+	t->ring.other = t->taken = was;
+	t->used = t->taken_at = now;
+	return waited;
+}
+
+static uint32_t takes_a_little(const struct shm_tx *t, unsigned i)
+{
+	return t->ring.pos - SHM_RING_DATA + i * SHM_RING_ALIGN;
+}
+
+static uint32_t goes_back_and_forth(const struct shm_tx *t, unsigned i)
+{
+	return t->ring.pos - SHM_RING_DATA + i % 2 * (128 << 10);
+}
+
+static uint32_t goes_anywhere(const struct shm_tx *t, unsigned i)
+{
+	return t->ring.pos - 2654435761u * (i + 1) % (UINT32_MAX - SHM_RING_DATA) - SHM_RING_DATA;
+}
+
+TEST(lane_shm, datagrams_to_a_receiver_that_feigns_progress__others_wait_a_second_at_most)
+{
+	struct node a, b;
+	struct shm_tx *t = fill_ring(&a, &b);
+
+	assert_in_range(waits(&a, t, takes_a_little), 1, LOOKS + 1);
+	assert_in_range(waits(&a, t, goes_back_and_forth), 1, LOOKS + 2);
+	assert_in_range(waits(&a, t, goes_anywhere), 1, LOOKS + 1);
 	lane_unlock(a.lane);
 	lane_unlock(b.lane);
 	node_close_pair(&a, &b);
