@@ -67,8 +67,11 @@ static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struc
 	bool fitted;
 	uint8_t *fits;
 
-	if (d->ip_id_known)
+	if (d->ip_id_known) {
+		if (qp && id >= GSO_MAX_SEGMENTS)
+			port_note_id(&qp->ports, d->sport);
 		return true;
+	}
 	fits = likely(qp && qp->type != IBV_QPT_UD) ? &qp->id_fits : &id_sender_of(ep, d)->fits;
 	if (id < GSO_MAX_SEGMENTS) {
 		if (!id && *fits < ID_FITS_NEEDED_HERE)
@@ -78,6 +81,8 @@ static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struc
 	needed = rocemu_gid_equal(&d->src, &d->dst) ? ID_FITS_NEEDED_HERE : ID_FITS_NEEDED;
 	fitted = *fits >= needed;
 	*fits = 0;
+	if (qp && !fitted)
+		port_note_id(&qp->ports, d->sport);
 	return !fitted;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "transport/peer.h"
 #include "transport/qp.h"
 
 enum place {
@@ -120,6 +121,22 @@ static bool try_response(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport, 
 	return false;
 }
 
+void port_note_id(struct peer_ports *p, uint16_t sport)
+{
+	if (sport == p->requests.port || sport == p->responses.port)
+		p->no_socket = true;
+}
+
+/** A CNP, which has no PSN, from another port than the peer's responses. */
+static bool takes_cnp(const struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport)
+{
+	const struct peer_ports *p = &qp->ports;
+
+	if (sport == p->requests.port)
+		return true;
+	return p->no_socket && qp->req.peer && !qp->req.peer->nearby && now >= p->guard_until;
+}
+
 bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
 		const struct rocemu_packet *pkt, uint32_t ops)
 {
@@ -132,8 +149,8 @@ bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
 		p->match = p->port; /* it is in use: the trial has ended */
 		return true;
 	}
-	if (ops & ROCEMU_OP_CNP) /* has no PSN */
-		return now >= qp->ports.guard_until;
+	if (ops & ROCEMU_OP_CNP)
+		return takes_cnp(qp, now, sport);
 	place = request ? request_place(qp, psn) : response_place(qp, psn);
 	if (place == PLACE_FAR || (place != PLACE_DUE && ++p->strikes > PORT_STRIKES)) {
 		guard(qp, now);

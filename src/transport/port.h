@@ -11,6 +11,10 @@
  *     after it packets from other ports than the peer's are ignored, and no received packet, from
  *     any port, ends the connection.
  *
+ *   - A CNP has no PSN. It is taken from the peer's ports. From others only if the peer may be an
+ *     adapter, which may choose a port of its own for CNPs: it is on another host, and its IPv4
+ *     identifications are not those of a UDP socket.
+ *
  * So a sweep gets one try per PORT_GUARD_NS instead of millions. A peer whose port changes (a path
  * change, a NIC that spreads packets over ports) loses a few packets at most, which it sends again.
  */
@@ -57,6 +61,7 @@ struct peer_port {
 struct peer_ports {
 	struct peer_port requests, responses;
 	rocemu_ns_t guard_until; /* a sweep was seen */
+	bool no_socket;		 /* the peer does not send from a UDP socket, see port_note_id() */
 };
 
 static inline struct peer_port *port_of(struct peer_ports *p, uint32_t ops)
@@ -65,6 +70,12 @@ static inline struct peer_port *port_of(struct peer_ports *p, uint32_t ops)
 }
 
 struct rocemu_qp;
+
+/**
+ * A packet from sport had an IPv4 identification that no UDP socket gives: the peer is an adapter
+ * or Soft-RoCE, if sport is one of its ports.
+ */
+void port_note_id(struct peer_ports *p, uint16_t sport);
 
 /** The connection begins: its peer probably sends from port. */
 void port_start(struct peer_ports *p, uint16_t port);

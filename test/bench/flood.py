@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Measures the goodput of a connection while its receiver is flooded with foreign packets, and the
 memory that this costs. As root: the flood comes from another user, on loopback, and for fragments
-over a veth pair.
+over a veth pair. CNPs go to the sender, from the receiver's host: from another address, from another
+port of the receiver's address, and from the receiver's own port; and for comparison garbage.
 
 A row is the median of some rounds. The share is of the goodput of the same interface without a
 flood, measured before and after. Exit code 0: the connection survived all, 2: something could not
@@ -20,7 +21,7 @@ import perftest
 from perftest import MIB, PATIENCE, harness
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'prog'))
-from cases_forged import NOBODY, Wire  # pylint: disable=wrong-import-position
+from cases_forged import NOBODY, Stream, Wire, sources  # pylint: disable=wrong-import-position
 
 SERVER, CLIENT = '127.0.0.50', '127.0.0.51'
 SAMPLE_S = 0.2                        # between two looks at the memory
@@ -33,6 +34,8 @@ KINDS = {
     'sweep': ('write', lambda qpn: qpn),
     'fragments': ('fragments', lambda qpn: qpn),
 }
+# To the sender: what, and from where.
+BACK = {'back-garbage': ('garbage', 'port'), 'cnp-address': ('cnp', 'address'), 'cnp-port': ('cnp', 'port'), 'cnp-own': ('cnp', 'own')}
 
 
 def memory(pid, field):
@@ -121,13 +124,27 @@ class Bench:
             for p in filter(None, (flood, client, server)):
                 p.kill()
 
+    def measure_back(self, kind, rate):
+        """As measure(), without the memory."""
+        topo = self.lab.get('veth1500-v4')
+        topo.check()
+        with Stream(self.config, topo, self.args.seconds) as s:
+            flood, seen = None, s.answer()
+            if kind:
+                what, where = BACK[kind]
+                flood = s.flood(what, sources(topo, seen)[where], (rate or 10_000_000) * (self.args.seconds + 60), rate, seen.qpn)
+                s.procs.append(flood)
+            gbit = s.ended()[0]
+            harness.expect(not flood or flood.running(), f'{kind}: the flood ended first', *filter(None, [flood]))
+            return gbit, 0, 0, 0
+
     def row(self, kind, rate):
         topo = self.topology(kind)
         topo.check()
         calm, flooded = [], []
         for _ in range(self.args.rounds):
-            calm.append(self.measure(None, 0, topo))
-            flooded.append(self.measure(kind, rate, topo))
+            for rounds, what in ((calm, None), (flooded, kind)):
+                rounds.append(self.measure_back(what, rate) if kind in BACK else self.measure(what, rate, topo))
         base, gbit = (statistics.median(r[0] for r in rounds) for rounds in (calm, flooded))
         return {'flood': kind, 'packets_per_second': rate or 'unlimited', 'gbit_per_s_without': round(base, 2),
                 'gbit_per_s': round(gbit, 2), 'share': round(gbit / base, 3),
@@ -142,7 +159,7 @@ def main():
     p.add_argument('--seconds', type=int, default=3, help='that a figure takes (default: %(default)s)')
     p.add_argument('--rate', type=int, action='append', help='packets per second, 0: all that go; may be repeated '
                                                              '(default: 100000 and 0)')
-    p.add_argument('--only', action='append', choices=KINDS, help='this flood; may be repeated')
+    p.add_argument('--only', action='append', choices=[*KINDS, *BACK], help='this flood; may be repeated')
     p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
     args = p.parse_args()
     show = perftest.silent if args.json else perftest.out
@@ -150,7 +167,7 @@ def main():
     bench = Bench(args)
     rows = []
     try:
-        for kind in args.only or KINDS:
+        for kind in args.only or [*KINDS, *BACK]:
             for rate in args.rate or (100_000, 0):
                 rows.append(bench.row(kind, rate))
                 show('  '.join(f'{k} {v}' for k, v in rows[-1].items()))

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tests packets that another user of the machine sends to a foreign connection."""
+"""Tests packets that another user of the machine, or of the peer's, sends to a foreign connection."""
+import collections
+import ctypes
 import re
 import socket
 import struct
+import threading
 import time
 
 from cases_robust import Traffic
-from harness import NOBODY, NORMAL, Case, Failure, Proc, Side, Skip, Topology, expect, need_user, sanitizer_env
+from harness import (CLONE_NEWNET, NOBODY, NORMAL, Case, Failure, Proc, Side, Skip, Topology, VethPair, expect, gid_index, need_user,
+                     new_port, sanitizer_env, start)
 
 ROCE_PORT = 4791
 RC, RC_SENDS = range(0x20), range(5)    # opcodes
@@ -15,22 +19,47 @@ CAPTURE_GUARD_S = 60
 PSNS = 1 << 24
 # Those that are tried: all that will be due meanwhile. Not as fast as it goes: that would lose the peer's packets, too.
 BEFORE, TRIED, PER_SECOND = 20_000, 400_000, 200_000
+CNPS, CNPS_PER_SECOND = 4_000, 20_000       # one in an interval
+PATIENCE = 18                               # 1 s for an answer
 SERVER, CLIENT = '127.0.0.40', '127.0.0.41'
 
 
-class Wire:
-    """What goes over the loopback interface: whose QPN, and which PSN is due."""
+Packet = collections.namedtuple('Packet', 'qpn psn sport')
 
-    def __init__(self):
+
+def packet_socket(interface, netns):
+    """A socket that gets what an interface of a network namespace (None: of this one) receives."""
+    opened = []
+
+    def call():
         try:
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
+            if netns:
+                with open(f'/run/netns/{netns}', 'rb') as f:
+                    if ctypes.CDLL(None).setns(f.fileno(), CLONE_NEWNET):
+                        return
+            opened.append(socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)))
+            opened[0].bind((interface, ETH_P_IP))
         except PermissionError:
-            raise Skip('no packet sockets here') from None
-        self.socket.bind(('lo', ETH_P_IP))
+            pass
+
+    # The namespace is the thread's.
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    if not opened:
+        raise Skip('no packet sockets here')
+    return opened[0]
+
+
+class Wire:
+    """What comes in by an interface: whose QPN, and which PSN is due."""
+
+    def __init__(self, interface='lo', netns=None):
+        self.socket = packet_socket(interface, netns)
         self.socket.settimeout(CAPTURE_GUARD_S)
 
     def packet(self, source, destination, opcodes=RC):
-        """QPN and PSN of the next RC packet from one address to another."""
+        """The next RC packet from one address to another."""
         end = time.monotonic() + CAPTURE_GUARD_S
         while time.monotonic() < end:
             try:
@@ -44,8 +73,8 @@ class Wire:
                 continue
             bth = udp[8:20]
             if bth[0] in opcodes:
-                return int.from_bytes(bth[5:8], 'big'), int.from_bytes(bth[9:12], 'big')
-        raise Failure(f'no RC packet from {source} to {destination} on lo')
+                return Packet(int.from_bytes(bth[5:8], 'big'), int.from_bytes(bth[9:12], 'big'), struct.unpack('!H', udp[:2])[0])
+        raise Failure(f'no RC packet from {source} to {destination}')
 
 
 def sweep(config, kind, source, destination, qpn, first):
@@ -64,8 +93,8 @@ def swept(config, _):
     with Traffic(config, Topology('forged', *sides), '-e') as t:
         wire = Wire()
         for source, destination in ((SERVER, CLIENT), (CLIENT, SERVER)):
-            qpn, psn = wire.packet(source, destination, RC_SENDS)
-            took += sweep(config, 'write', source, destination, qpn, psn)
+            seen = wire.packet(source, destination, RC_SENDS)
+            took += sweep(config, 'write', source, destination, seen.qpn, seen.psn)
         wire.socket.close()
         wire = Wire()
         for source, destination in ((SERVER, CLIENT), (CLIENT, SERVER)):
@@ -74,5 +103,88 @@ def swept(config, _):
     return f'{2 * TRIED} packets in {took:.0f} s'
 
 
+class Stream:
+    """ib_write_bw from one host to another, whose requester is to be attacked from the responder's host. Each prints what its
+    port has counted."""
+
+    COUNTERS = ('rp_cnp_handled', 'np_cnp_sent', 'rx_port_dropped')
+
+    def __init__(self, config, topo, seconds, *options):
+        self.config, self.topo, self.procs = config, topo, []
+        port = new_port()
+        argv = ['ib_write_bw', '-d', topo.client.name, '-x', gid_index(config, topo.client), '-p', port, '-F', '-s', 1 << 20,
+                '-t', 16, '-D', seconds, '-u', PATIENCE, '-W', ','.join(f'hw_counters/{name}' for name in self.COUNTERS), *options]
+        self.server = self.start(topo.server, argv, 'server')
+        self.server.wait_listening(port)
+        self.client = self.start(topo.client, argv + [topo.server.tcp], 'client')
+
+    def start(self, side, argv, name):
+        self.procs.append(start(self.config, side, argv, name))
+        return self.procs[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for p in self.procs:
+            p.kill()
+
+    def answer(self):
+        """One of the responder's packets."""
+        wire = Wire('veth0', self.topo.client.netns)
+        try:
+            return wire.packet(self.topo.server.address, self.topo.client.address)
+        finally:
+            wire.socket.close()
+
+    def flood(self, kind, source, count, rate, qpn, psn=0):
+        """From the responder's host to the requester. A source with a port takes a raw socket, which only root has."""
+        return Proc([self.config.program('prog', 'roce-forge'), kind, source, self.topo.client.address, qpn, psn, count, rate],
+                    env=sanitizer_env(self.config), netns=self.topo.server.netns, user=None if ':' in source else NOBODY, name=kind)
+
+    def ended(self):
+        """Gbit/s, and the counters of server and client."""
+        expect(self.client.wait() == 0 == self.server.wait(), 'the connection ended', self.client, self.server)
+        rows = [line.split() for line in self.client.stdout.splitlines() if line.split()[:1] == [str(1 << 20)]]
+        counted = [{name: int(re.search(rf'hw_counters/{name}=(\d+)', p.stdout)[1]) for name in self.COUNTERS}
+                   for p in (self.server, self.client)]
+        return float(rows[-1][3]) * (1 << 20) * 8 / 1e9, *counted
+
+
+def stranger(topo):
+    """Another address of the server's host; removed with the namespace."""
+    address = topo.server.address.rsplit('.', 1)[0] + '.77'
+    shown = VethPair.ip('-n', topo.server.netns, 'address', 'show', 'dev', 'veth0')
+    if address not in shown:
+        VethPair.ip('-n', topo.server.netns, 'address', 'add', address + '/24', 'dev', 'veth0')
+    return address
+
+
+def sources(topo, seen):
+    """Where packets are forged: another address, another port of the peer's, and the peer's own, which takes privilege."""
+    return {'address': stranger(topo), 'port': topo.server.address, 'own': f'{topo.server.address}:{seen.sport}'}
+
+
+def cnps(config, lab):
+    """Only CNPs from the peer's own port are heeded; others are as if they had not come."""
+    topo = lab.get('veth1500-v4')
+    topo.check()
+    need_user(NOBODY, config.rocemu)
+    heeded = {}
+    for names in (('address', 'port'), ('own',)):
+        with Stream(config, topo, 2) as s:
+            seen = s.answer()
+            for name in names:
+                p = s.flood('cnp', sources(topo, seen)[name], CNPS, CNPS_PER_SECOND, seen.qpn)
+                expect(p.wait() == 0, 'the flood failed', p)
+            _, server, client = s.ended()
+        heeded[names[-1]] = client['rp_cnp_handled'] - server['np_cnp_sent']
+        if 'port' in names:
+            expect(client['rx_port_dropped'] > CNPS / 2, f'only {client["rx_port_dropped"]} of {CNPS} CNPs came', s.client)
+    expect(heeded['port'] <= 0, f'{heeded["port"]} CNPs of strangers were heeded')
+    expect(heeded['own'] > CNPS / 2, f'only {heeded["own"]} of {CNPS} CNPs from the peer\'s port came: this shows nothing')
+
+
 def cases():
     yield Case('forged/sweep', swept, NORMAL, alone=True)
+    yield Case('forged/cnp', cnps, NORMAL, alone=True, needs=('ib_write_bw',))

@@ -2,18 +2,26 @@
 /*
  * Sends unsolicited packets to a RoCEv2 port, as any local user can: by a plain UDP socket.
  *
- *	roce-forge KIND SOURCE DESTINATION QPN FIRST COUNT [PACKETS_PER_SECOND]
+ *	roce-forge KIND SOURCE[:PORT] DESTINATION QPN FIRST COUNT [PACKETS_PER_SECOND [QPNS]]
  *
- * KIND: nak       NAKs "remote operational error", the PSNs FIRST, FIRST + 1, ...
- *       write     WRITEs with a key that there is not, likewise
+ * KIND: write     WRITEs with a key that there is not, the PSNs FIRST, FIRST + 1, ...
+ *       nak       NAKs "remote operational error", likewise
+ *       sequence  NAKs "PSN sequence error"
+ *       rnr       RNR NAKs with the longest time
+ *       ack       ACKs
+ *       cnp       congestion notifications, which have no PSN
+ *       marked    SENDs of no bytes, marked by ECN
  *       garbage   64 bytes that are no packet, but for the QPN
  *       fragments datagrams of 20,000 bytes that are no packet; more than an interface takes at
- * once All packets are well-formed otherwise: checksum, QPN, addresses. Prints how many were sent,
- * and how long it took.
+ *                 once
+ * All packets are well-formed otherwise: checksum, QPN, addresses. With PORT they come from that
+ * port although another socket has it, by a raw socket, which needs privilege. With QPNS, each PSN
+ * goes to so many QPNs, from QPN on. Prints how many were sent, and how long it took.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +37,32 @@
 #define UDP_SEGMENT 103
 #endif
 
-enum { BURST = 64, GARBAGE = 64, BIG = 20000, PAYLOAD = 8 };
+enum { BURST = 64, GARBAGE = 64, BIG = 20000, PAYLOAD = 8, HDRS = 28, ECN_CE = 3 };
+
+/** Packets of a kind; those without an entry are no packets. */
+struct kind {
+	const char *name;
+	uint8_t opcode, syndrome, payload;
+};
+
+static const struct kind kinds[] = {
+	{"write", ROCEMU_RC_WRITE_ONLY, 0, PAYLOAD},
+	{"nak", ROCEMU_RC_ACK, ROCEMU_NAK_REM_OP, 0},
+	{"sequence", ROCEMU_RC_ACK, ROCEMU_NAK_PSN_SEQ, 0},
+	{"rnr", ROCEMU_RC_ACK, ROCEMU_AETH_RNR, 0},
+	{"ack", ROCEMU_RC_ACK, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, 0},
+	{"cnp", ROCEMU_CNP, 0, ROCEMU_CNP_LEN},
+	{"marked", ROCEMU_RC_SEND_ONLY, 0, 0},
+};
 
 struct forge {
-	const char *kind;
+	const char *name;
+	const struct kind *kind; /* NULL: no packets */
 	int fd;
-	struct sockaddr_in to;
+	bool raw;
+	struct sockaddr_in from, to;
 	struct rocemu_icrc_ctx icrc;
-	uint32_t qpn;
+	uint32_t qpn, qpns;
 	uint8_t buf[BIG + BURST * 128];
 };
 
@@ -54,53 +80,71 @@ static struct rocemu_gid gid_of(struct in_addr a)
 	return gid;
 }
 
-static void open_socket(struct forge *f, const char *source, const char *destination)
+/** SOURCE[:PORT] and DESTINATION. */
+static void read_addresses(struct forge *f, char *source, const char *destination)
 {
-	struct sockaddr_in from = {.sin_family = AF_INET};
-	const int df = IP_PMTUDISC_DO, fragment = IP_PMTUDISC_DONT;
-	socklen_t len = sizeof(from);
+	char *port = strchr(source, ':');
 
+	f->from.sin_family = AF_INET;
 	f->to = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ROCEMU_UDP_PORT)};
-	if (!inet_aton(source, &from.sin_addr) || !inet_aton(destination, &f->to.sin_addr)) {
-		fprintf(stderr, "roce-forge: not IPv4 addresses: %s %s\n", source, destination);
-		exit(2);
+	if (port) {
+		*port = 0;
+		f->raw = true;
+		f->from.sin_port = htons((uint16_t)atoi(port + 1));
 	}
-	f->fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (f->fd < 0 || bind(f->fd, (struct sockaddr *)&from, sizeof(from)) < 0 ||
-	    getsockname(f->fd, (struct sockaddr *)&from, &len) < 0)
+	if (inet_aton(source, &f->from.sin_addr) && inet_aton(destination, &f->to.sin_addr))
+		return;
+	fprintf(stderr, "roce-forge: not IPv4 addresses: %s %s\n", source, destination);
+	exit(2);
+}
+
+static void open_socket(struct forge *f)
+{
+	const int df = IP_PMTUDISC_DO, fragment = IP_PMTUDISC_DONT, ce = ECN_CE;
+	struct sockaddr *from = (struct sockaddr *)&f->from;
+	socklen_t len = sizeof(f->from);
+
+	f->fd = f->raw ? socket(AF_INET, SOCK_RAW, IPPROTO_RAW) : socket(AF_INET, SOCK_DGRAM, 0);
+	if (f->fd < 0 ||
+	    (!f->raw && (bind(f->fd, from, len) < 0 || getsockname(f->fd, from, &len) < 0)))
 		die("roce-forge: socket");
 	if (setsockopt(f->fd, IPPROTO_IP, IP_MTU_DISCOVER,
-		       strcmp(f->kind, "fragments") ? &df : &fragment, sizeof(df)) < 0)
+		       strcmp(f->name, "fragments") ? &df : &fragment, sizeof(df)) < 0)
 		die("roce-forge: IP_MTU_DISCOVER");
+	if (!strcmp(f->name, "marked") &&
+	    setsockopt(f->fd, IPPROTO_IP, IP_TOS, &ce, sizeof(ce)) < 0)
+		die("roce-forge: IP_TOS");
 	f->icrc = (struct rocemu_icrc_ctx){
-		.src = gid_of(from.sin_addr),
+		.src = gid_of(f->from.sin_addr),
 		.dst = gid_of(f->to.sin_addr),
-		.sport = ntohs(from.sin_port),
+		.sport = ntohs(f->from.sin_port),
 		.dport = ROCEMU_UDP_PORT,
 		.ip_frag = 0x4000,
 	};
 }
 
 /** One packet of n bytes with a PSN, whose place in its burst is at. @return n. */
-static size_t make(struct forge *f, uint8_t *out, uint32_t psn, uint16_t at)
+static size_t make(struct forge *f, uint8_t *out, uint32_t qpn, uint32_t psn, uint16_t at)
 {
-	bool nak = !strcmp(f->kind, "nak");
+	const bool cnp = f->kind->opcode == ROCEMU_CNP;
 	struct rocemu_hdrs h = {
-		.opcode = nak ? ROCEMU_RC_ACK : ROCEMU_RC_WRITE_ONLY,
-		.psn = psn & 0xffffff,
-		.dqpn = f->qpn,
+		.opcode = f->kind->opcode,
+		.psn = cnp ? 0 : psn & 0xffffff,
+		.dqpn = qpn,
 		.pkey = ROCEMU_PKEY_DEFAULT,
-		.migreq = true,
-		.ackreq = true,
-		.aeth = {.syndrome = ROCEMU_NAK_REM_OP},
+		.becn = cnp,
+		.migreq = !cnp,
+		.ackreq = !cnp,
 	};
-	struct iovec iov = {.iov_base = (uint8_t[PAYLOAD]){0}, .iov_len = nak ? 0 : PAYLOAD};
+	struct iovec iov = {.iov_base = (uint8_t[ROCEMU_CNP_LEN]){0}, .iov_len = f->kind->payload};
 	uint32_t icrc;
 	size_t n;
 
-	if (!nak) {
+	if (f->kind->opcode == ROCEMU_RC_WRITE_ONLY) {
 		h.reth.rkey = 1;
 		h.reth.length = PAYLOAD;
+	} else {
+		h.aeth.syndrome = f->kind->syndrome;
 	}
 	n = rocemu_hdrs_encode(&h, out);
 	f->icrc.ip_id = at;
@@ -112,8 +156,33 @@ static size_t make(struct forge *f, uint8_t *out, uint32_t psn, uint16_t at)
 	return n;
 }
 
-/** Up to left packets from psn on. @return how many. */
-static unsigned send_burst(struct forge *f, uint32_t psn, uint64_t left)
+/** With the headers of IP and UDP; the kernel fills in lengths and checksum of IP. */
+static void send_raw(struct forge *f, uint32_t qpn, uint32_t psn)
+{
+	const size_t n = make(f, f->buf + HDRS, qpn, psn, 1);
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.id = htons(1),
+		.frag_off = htons(0x4000),
+		.ttl = 64,
+		.protocol = IPPROTO_UDP,
+		.saddr = f->from.sin_addr.s_addr,
+		.daddr = f->to.sin_addr.s_addr,
+	};
+	struct udphdr udp = {
+		.source = f->from.sin_port,
+		.dest = f->to.sin_port,
+		.len = htons((uint16_t)(sizeof(udp) + n)),
+	};
+
+	memcpy(f->buf, &ip, sizeof(ip));
+	memcpy(f->buf + sizeof(ip), &udp, sizeof(udp));
+	(void)sendto(f->fd, f->buf, HDRS + n, 0, (struct sockaddr *)&f->to, sizeof(f->to));
+}
+
+/** Up to left packets from the at-th on, whose PSN is first. @return how many. */
+static unsigned send_burst(struct forge *f, uint32_t first, uint64_t at, uint64_t left)
 {
 	unsigned n = left < BURST ? (unsigned)left : BURST;
 	struct iovec iov = {.iov_base = f->buf};
@@ -123,14 +192,19 @@ static unsigned send_burst(struct forge *f, uint32_t psn, uint64_t left)
 	struct cmsghdr *c;
 	uint16_t size = GARBAGE;
 
-	if (!strcmp(f->kind, "fragments")) {
+	if (f->raw) {
+		send_raw(f, f->qpn + (uint32_t)(at % f->qpns), first + (uint32_t)(at / f->qpns));
+		return 1;
+	}
+	if (!strcmp(f->name, "fragments")) {
 		n = 1;
 		iov.iov_len = BIG;
 	} else {
-		for (unsigned i = 0; i < n; i++) {
-			if (strcmp(f->kind, "garbage"))
-				size = (uint16_t)make(f, f->buf + iov.iov_len, psn + i,
-						      (uint16_t)i);
+		for (unsigned i = 0; i < n; i++, at++) {
+			if (f->kind)
+				size = (uint16_t)make(
+					f, f->buf + iov.iov_len, f->qpn + (uint32_t)(at % f->qpns),
+					first + (uint32_t)(at / f->qpns), (uint16_t)i);
 			iov.iov_len += size;
 		}
 		m.msg_control = control;
@@ -162,24 +236,29 @@ int main(int argc, char **argv)
 	uint32_t first;
 
 	if (argc < 7) {
-		fprintf(stderr, "usage: roce-forge KIND SOURCE DESTINATION QPN FIRST COUNT "
-				"[PACKETS_PER_SECOND]\n");
+		fprintf(stderr, "usage: roce-forge KIND SOURCE[:PORT] DESTINATION QPN FIRST COUNT "
+				"[PACKETS_PER_SECOND [QPNS]]\n");
 		return 2;
 	}
-	f.kind = argv[1];
+	f.name = argv[1];
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(f.name, kinds[i].name))
+			f.kind = &kinds[i];
 	f.qpn = (uint32_t)strtoul(argv[4], NULL, 0);
 	first = (uint32_t)strtoul(argv[5], NULL, 0);
 	count = strtoull(argv[6], NULL, 0);
 	rate = argc > 7 ? strtod(argv[7], NULL) : 0;
+	f.qpns = argc > 8 ? (uint32_t)strtoul(argv[8], NULL, 0) : 1;
 	memset(f.buf, 0x5a, sizeof(f.buf));
 	for (unsigned i = 0; i < BURST; i++)
 		put_be24(f.buf + i * GARBAGE + BTH_DQPN, f.qpn);
-	open_socket(&f, argv[2], argv[3]);
+	read_addresses(&f, argv[2], argv[3]);
+	open_socket(&f);
 	start = seconds();
 	while (done < count) {
 		double early;
 
-		done += send_burst(&f, first + (uint32_t)done, count - done);
+		done += send_burst(&f, first, done, count - done);
 		early = rate > 0 ? start + (double)done / rate - seconds() : 0;
 		if (early > 1e-4) {
 			struct timespec t = {.tv_sec = (time_t)early,

@@ -236,7 +236,6 @@ static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, cons
 	uint8_t copy[ROCEMU_MAX_PACKET];
 	struct rocemu_dgram d = {
 		.data = raw,
-		.src = peer,
 		.dst = self,
 		.sport = path.sport,
 		.dport = ROCEMU_UDP_PORT,
@@ -246,6 +245,9 @@ static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, cons
 	};
 
 	assert_true(len <= sizeof(copy));
+	if (b->stranger)
+		path.sgid.raw[15] ^= 1;
+	d.src = path.sgid;
 	if (len)
 		memcpy(copy, payload, len);
 	t.iov[0] = (struct iovec){copy, len};

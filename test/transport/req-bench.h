@@ -27,6 +27,7 @@ struct bench {
 	rocemu_ns_t now;
 	uint64_t next_wr;
 	uint16_t sport;	       /* UDP source port of the peer's answers; 0: as the QP's own */
+	bool stranger;	       /* the answers come from another address than the peer's */
 	uint8_t ecn;	       /* ECN bits of the peer's answers */
 	bool congested;	       /* they come through a full buffer */
 	unsigned batch;	       /* descriptors requested in one output call */

@@ -7,7 +7,7 @@
 
 #include "transport/peer.h"
 
-enum { CE = 3, US = 1000 };
+enum { CE = 3, US = 1000, OTHER = 0x1111, FAR = 0x200000 };
 
 static struct hostile h;
 
@@ -201,6 +201,89 @@ TEST(cnp_input, flood__window_shrinks_once_an_interval_and_qp_lives)
 	assert_int_equal(rocemu_qp_state(h.qp), IBV_QPS_RTS);
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 0, 8);
 	EXPECT(&h, "ack 0/1");
+	hostile_free(&h);
+}
+
+/** The peer is on another host. */
+static void start_far(void)
+{
+	start(IBV_QPT_RC);
+	h.qp->req.peer->nearby = false;
+}
+
+/** @return whether a CNP from that port shrinks the window. */
+static bool shrinks(uint16_t sport)
+{
+	const uint64_t before = window();
+
+	h.now += 1000 * US;
+	h.sport = sport;
+	send_cnp(true, ROCEMU_CNP_LEN);
+	h.sport = 0;
+	assert_string_equal(hostile_effects(&h), window() < before ? "drop CNP" : "drop PORT");
+	return window() < before;
+}
+
+/** The peer's own packet with an IPv4 identification. */
+static void write_with_id(uint16_t id, uint32_t psn)
+{
+	h.ip_id = id;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, psn, 8);
+	h.ip_id = 0;
+	hostile_effects(&h);
+}
+
+TEST(cnp_input, from_another_port__peer_sends_from_a_udp_socket__no_effect)
+{
+	start_far();
+	write_with_id(0, 0);
+	write_with_id(3, 1);
+	assert_false(shrinks(OTHER));
+	assert_true(shrinks(0));
+	assert_int_equal(stats()->cnps_rcvd, 1);
+	hostile_free(&h);
+}
+
+TEST(cnp_input, from_another_port__adapter__taken_but_not_during_a_sweep)
+{
+	start_far();
+	write_with_id(0x4711, 0);
+	assert_true(shrinks(OTHER));
+	h.sport = OTHER;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, FAR, 8);
+	EXPECT(&h, "drop PORT");
+	assert_false(shrinks(OTHER));
+	hostile_free(&h);
+}
+
+TEST(cnp_input, from_another_port__identification_of_a_stranger__no_effect)
+{
+	start_far();
+	h.sport = OTHER;
+	write_with_id(0x4711, 1);
+	assert_false(shrinks(OTHER));
+	hostile_free(&h);
+}
+
+TEST(cnp_input, from_another_port__adapters_ids_but_on_this_host__no_effect)
+{
+	start(IBV_QPT_RC);
+	assert_true(h.qp->req.peer->nearby);
+	write_with_id(0x4711, 0);
+	assert_false(shrinks(OTHER));
+	hostile_free(&h);
+}
+
+TEST(cnp_input, from_another_address__no_effect)
+{
+	uint64_t before;
+
+	start(IBV_QPT_RC);
+	before = window();
+	h.peer.raw[15] ^= 1;
+	send_cnp(true, ROCEMU_CNP_LEN);
+	EXPECT(&h, "drop SOURCE");
+	assert_int_equal(window(), before);
 	hostile_free(&h);
 }
 

@@ -199,21 +199,6 @@ TEST(resp_port, peer_that_spreads_over_ports__early_packets_are_kept)
 	hostile_free(&h);
 }
 
-TEST(resp_port, cnp_from_another_port__taken_unless_there_is_a_sweep)
-{
-	struct rocemu_hdrs cnp = {.opcode = ROCEMU_CNP, .becn = true};
-
-	hostile_start(&h, IBV_QPT_RC);
-	h.sport = OTHER;
-	hostile_send_hdrs(&h, &cnp, ROCEMU_CNP_LEN);
-	EXPECT(&h, "drop CNP");
-	write_from(OTHER, FAR);
-	h.sport = OTHER;
-	hostile_send_hdrs(&h, &cnp, ROCEMU_CNP_LEN);
-	EXPECT(&h, "drop PORT; drop PORT");
-	hostile_free(&h);
-}
-
 TEST(resp_port, uc_and_ud__any_port)
 {
 	hostile_start(&h, IBV_QPT_UC);
@@ -304,6 +289,65 @@ TEST(comp_port, later_answer_from_another_port__not_while_the_peers_is_in_use)
 	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_PORT);
 	assert_int_equal(bench_nak(b, 3, ROCEMU_NAK_REM_ACCESS), ROCEMU_DROP_PORT);
 	assert_string_equal(bench_done(b), "2 OK");
+	bench_free(b);
+}
+
+static const uint8_t syndromes[] = {ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS,
+				    ROCEMU_AETH_RNR,
+				    ROCEMU_NAK_PSN_SEQ,
+				    ROCEMU_NAK_INV_REQ,
+				    ROCEMU_NAK_REM_ACCESS,
+				    ROCEMU_NAK_REM_OP};
+
+/** The peer answers as if nothing had come in between. */
+static void expect_no_effect(struct bench *b)
+{
+	assert_string_equal(bench_done(b), "");
+	assert_string_equal(bench_out(b), "");
+	b->sport = 0;
+	b->stranger = false;
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK; 5 OK");
+	bench_free(b);
+}
+
+TEST(comp_port, answers_from_another_address__no_effect)
+{
+	struct bench *b = four_sent();
+
+	b->stranger = true;
+	for (unsigned i = 0; i < ARRAY_LEN(syndromes); i++)
+		for (int32_t psn = 0; psn < 6; psn++)
+			assert_int_equal(bench_nak(b, psn, syndromes[i]), ROCEMU_DROP_SOURCE);
+	expect_no_effect(b);
+}
+
+TEST(comp_port, answers_from_another_port__not_to_the_oldest__no_effect)
+{
+	struct bench *b = four_sent();
+
+	b->sport = OTHER;
+	for (unsigned i = 0; i < ARRAY_LEN(syndromes); i++)
+		for (int32_t psn = 2; psn < 6; psn++)
+			assert_int_equal(bench_nak(b, psn, syndromes[i]), ROCEMU_DROP_PORT);
+	expect_no_effect(b);
+}
+
+TEST(comp_port, rnr_nak_to_the_oldest_from_another_port__costs_its_time)
+{
+	struct bench *b = four_sent();
+
+	b->sport = OTHER;
+	assert_int_equal(bench_nak(b, 1, ROCEMU_AETH_RNR), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_out(b), "");
+	bench_wait(b, rocemu_rnr_timer_ns(0));
+	assert_string_equal(bench_out(b),
+			    "SEND_ONLY 1 A; SEND_ONLY 2 A; SEND_ONLY 3 A; SEND_ONLY 4 A");
+	/* The peer is taken for one that has moved, and moves back. */
+	b->sport = 0;
+	assert_int_equal(bench_ack(b, 1), ROCEMU_DROP_NONE);
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK; 5 OK");
 	bench_free(b);
 }
 
