@@ -27,6 +27,8 @@ enum {
 	CM_BUCKETS = 1024, /* of each hash table; a power of 2 */
 	CM_ID_COUNT = 1 << CM_ID_PREFIX_SHIFT,
 	CM_ANSWERS = 64, /* answers without a connection that may wait to be sent */
+	CM_UNASKED = 16, /* see xchg_may_repeat() */
+	CM_UNASKED_PERIOD_NS = 1000000000,
 	CM_DEFAULT_HALF_OPEN = 4096,
 	CM_DEFAULT_LINGERING = 8192,
 	CM_EVENT_RETRY_NS =
@@ -50,6 +52,8 @@ struct cm {
 	struct list lingering[SHARE_CELLS]; /* of xchg.linger_link: detached, by the peer's cell,
 					       oldest first */
 	struct share lingerers;
+	uint64_t unasked_second; /* the period that `unasked` counts */
+	uint8_t unasked[SHARE_CELLS];
 	struct share half_open; /* requests that wait for their consumer */
 	struct list listeners;	/* of cm_listener.link; owned */
 	struct list

@@ -171,6 +171,7 @@ void cm_expire(struct cm *cm, rocemu_ns_t now);
 #define CM_STATS(X)                                                            \
 	X(retries,     "messages sent again after a timeout")                  \
 	X(timeouts,    "exchanges given up after all retries")                 \
+	X(withheld,    "MADs not sent: too many to an address without an answer from it") \
 	X(answers,     "answers sent again to a duplicate")                    \
 	X(established, "connections established")                              \
 	X(rejects,     "REJs sent without a consumer's doing")                 \

@@ -346,10 +346,18 @@ enum cm_drop conn_input_drep(struct cm_conn *c, rocemu_ns_t now, const struct ro
 
 /* ---- time ---- */
 
+/** May a REP be repeated, or given up by a REJ? Its peer may never have sent the REQ. */
+static bool may_repeat(struct cm_conn *c, rocemu_ns_t now)
+{
+	return c->state != CM_REP_SENT || xchg_may_repeat(&c->x, now);
+}
+
 /** The retries of what was sent are spent. */
 static void give_up(struct cm_conn *c, rocemu_ns_t now)
 {
-	if (rejectable(c->state)) {
+	if (!may_repeat(c, now)) {
+		conn_timewait(c, now);
+	} else if (rejectable(c->state)) {
 		reject_by_itself(c, now, ROCEMU_CM_REJ_TIMEOUT);
 	} else if (c->state == CM_DREQ_SENT) {
 		conn_timewait(c, now);
@@ -366,7 +374,10 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 	struct event *e;
 
 	if (repeats && c->x.retries > 0) {
-		xchg_retry(&c->x, now);
+		if (may_repeat(c, now))
+			xchg_retry(&c->x, now);
+		else
+			xchg_skip(&c->x, now);
 		return;
 	}
 	if (c->state == CM_IDLE) {

@@ -82,6 +82,28 @@ void xchg_retry(struct xchg *x, rocemu_ns_t now)
 	xchg_timer_set(x, now, x->interval);
 }
 
+void xchg_skip(struct xchg *x, rocemu_ns_t now)
+{
+	x->retries--;
+	xchg_timer_set(x, now, x->interval);
+}
+
+bool xchg_may_repeat(struct xchg *x, rocemu_ns_t now)
+{
+	const rocemu_ns_t second =
+		now / timescale_wait(x->cm->cfg.time_scale, CM_UNASKED_PERIOD_NS);
+
+	if (second != x->cm->unasked_second)
+		memset(x->cm->unasked, 0, sizeof(x->cm->unasked));
+	x->cm->unasked_second = second;
+	if (x->cm->unasked[x->cell] >= CM_UNASKED) {
+		x->cm->stats.withheld++;
+		return false;
+	}
+	x->cm->unasked[x->cell]++;
+	return true;
+}
+
 void xchg_request_again(struct xchg *x)
 {
 	x->cm->stats.answers++;

@@ -61,6 +61,14 @@ void xchg_stop(struct xchg *x);
 /** The timer has come and a request waits: send it again, or, without retries left, count it as
  * given up. */
 void xchg_retry(struct xchg *x, rocemu_ns_t now);
+/** As xchg_retry(), but one of the retries, of which there is one, is not sent. */
+void xchg_skip(struct xchg *x, rocemu_ns_t now);
+/**
+ * May a message be sent that answers nothing that came just now? The sender of a request may have
+ * forged its address, so one address (a cell) gets CM_UNASKED of them in CM_UNASKED_PERIOD_NS. Each
+ * call that returns true counts.
+ */
+bool xchg_may_repeat(struct xchg *x, rocemu_ns_t now);
 /** Send the request again now, beside its timer. */
 void xchg_request_again(struct xchg *x);
 

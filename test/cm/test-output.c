@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "cm/cm-internal.h"
+
 static void req_to_nobody(struct bench *b, uint32_t id)
 {
 	struct rocemu_cm_msg m;
@@ -226,5 +228,104 @@ TEST(stats, what_the_manager_says_by_itself__counted)
 	bench_says(&b, NULL, ROCEMU_CM_REQ);
 	assert_string_equal(bench_sends(&b), "REP");
 	assert_int_equal(cm_get_stats(b.cm)->answers, 1);
+	bench_end(&b);
+}
+
+/* ---- what a forged request makes its alleged sender get ---- */
+
+enum { FORGED = 1000, FORGED_RETRIES = 15 };
+
+/** Requests for all that a REQ can have: the most repetitions, the shortest time between. */
+static void accept_forged(struct bench *b, unsigned first, unsigned n,
+			  const struct rocemu_gid *source)
+{
+	const struct rocemu_cm_rep rep = {.local_qpn = BENCH_OWN_QPN};
+	struct rocemu_cm_msg m;
+
+	for (unsigned i = first; i < first + n; i++) {
+		bench_message(b, NULL, ROCEMU_CM_REQ, &m);
+		m.tid += i;
+		m.req.local_comm_id += i;
+		m.req.local_qpn += i;
+		m.req.max_cm_retries = FORGED_RETRIES;
+		m.req.local_cm_timeout = 0;
+		m.req.primary.ack_timeout = 0;
+		assert_int_equal(bench_in_from(b, &m, source), CM_DROP_NONE);
+		assert_string_equal(bench_events(b), "REQ");
+		assert_int_equal(cm_accept(b->event.conn, b->now, &rep, NULL, 0), 0);
+	}
+}
+
+/** Until nothing is left to do. @return how many messages left. */
+static unsigned sent_in_the_end(struct bench *b)
+{
+	unsigned n = 0;
+	struct cm_event ev;
+	struct cm_mad mad;
+
+	for (;;) {
+		while (cm_output(b->cm, b->now, &mad, 1))
+			n++;
+		while (cm_next_event(b->cm, &ev))
+			if (ev.type == CM_EV_TIMEOUT)
+				cm_conn_destroy(ev.conn, b->now);
+		if (cm_deadline(b->cm) == ROCEMU_NEVER)
+			return n;
+		bench_expire(b);
+	}
+}
+
+TEST(forged_req, one__as_often_as_the_req_says)
+{
+	struct bench b;
+
+	bench_start(&b);
+	accept_forged(&b, 0, 1, &bench_other);
+	assert_int_equal(sent_in_the_end(&b), 1 + FORGED_RETRIES + 1);
+	bench_end(&b);
+}
+
+TEST(forged_req, many_at_once__answered_once_each_and_a_few_more)
+{
+	struct bench b;
+
+	bench_start(&b);
+	accept_forged(&b, 0, FORGED, &bench_other);
+	assert_int_equal(sent_in_the_end(&b), FORGED + CM_UNASKED);
+	assert_true(cm_get_stats(b.cm)->withheld >= (FORGED - 1) * FORGED_RETRIES);
+	/* A second later there are as many again. */
+	b.now += CM_UNASKED_PERIOD_NS;
+	accept_forged(&b, FORGED, FORGED, &bench_other);
+	assert_int_equal(sent_in_the_end(&b), FORGED + CM_UNASKED);
+	bench_end(&b);
+}
+
+TEST(forged_req, flood_of_one_address__others_are_repeated_to)
+{
+	struct bench b;
+
+	bench_start(&b);
+	accept_forged(&b, 0, FORGED, &bench_other);
+	sent_in_the_end(&b);
+	accept_forged(&b, FORGED, 1, &bench_peer);
+	assert_int_equal(sent_in_the_end(&b), 1 + FORGED_RETRIES + 1);
+	bench_end(&b);
+}
+
+/* Its address is not forged. */
+TEST(forged_req, peer_answers_by_mra__repeated_to)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	accept_forged(&b, FORGED, FORGED, &bench_peer);
+	sent_in_the_end(&b);
+	c = bench_conn(&b, CM_MRA_REP_RCVD);
+	for (unsigned i = 0; i < BENCH_RETRIES; i++) {
+		bench_expire(&b);
+		assert_string_equal(bench_sends(&b), "REP");
+	}
+	cm_conn_destroy(c, b.now);
 	bench_end(&b);
 }

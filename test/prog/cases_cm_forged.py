@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Another user of the peer's host, with a plain UDP socket, sends messages of connection management
 for a connection of others. The test gives that user more than could be found out: one of the two
-communication IDs, or both but another address. The connection stays."""
+communication IDs, or both but another address. The connection stays. And what a second host gets for messages that it has
+not sent, because another one uses its address."""
 import multiprocessing
 import os
 import random
+import socket
 import struct
 import tempfile
 import time
@@ -12,10 +14,15 @@ import time
 import qp1
 from cases_cm import agent_status
 from cases_cm_end import GUARD_MS, Actor
-from harness import NOBODY, NORMAL, Case, Failure, expect, need_user, new_port, users
+from cases_forged import in_netns, stranger
+from harness import NOBODY, NORMAL, Case, Failure, expect, gid_index, need_user, new_port, start, users
 
 HOSTILE = '127.0.0.77'
 DRAIN_MS = 100
+SPOOFED = 200               # messages of each kind
+MORE_MAX = 2 * 16 + 8       # MADs beyond one for each of them: CM_UNASKED in each of two seconds, and some
+QUIET_S, SO_RCVBUFFORCE = 0.5, 33
+BY_VERBS = 100              # REQs from a program's UD QP
 SWEEP = 1000                # IDs on both sides of the right one
 ID_BITS = 22                # of a communication ID: the others are the process's number
 
@@ -167,5 +174,98 @@ def forged(config, lab):
             return f'{sent.value} forged messages'
 
 
+class Victim:
+    """A second host's address that another one uses as the source of what it sends. A plain socket counts what comes back,
+    and lets no ICMP message go out."""
+
+    def __init__(self, topo):
+        self.address, self.netns, self.to = stranger(topo, topo.client), topo.client.netns, topo.server.address
+        self.sink = in_netns(self.netns, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self.sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+        self.sink.bind((self.address, qp1.ROCE_PORT))
+        self.sink.settimeout(QUIET_S)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sink.close()
+
+    def requests(self, port):
+        return in_netns(self.netns, lambda: qp1.Requests(self.address, self.to, port))
+
+    def received(self, sender, mads):
+        """How many MADs come back for these, until there is silence."""
+        for mad in mads:
+            sender.send(mad)
+        n = 0
+        try:
+            while True:
+                n += len(self.sink.recv(2048)) == qp1.HEADERS + qp1.MAD_LEN + 4
+        except TimeoutError:
+            return n
+
+
+def spoofed_requests(requests, port):
+    requests.service(port)
+    requests.demand_most()
+    return [bytes(requests.next()) for _ in range(SPOOFED)]
+
+
+def about_nothing(attr):
+    return [qp1.message(attr, 1 << 40 | i, 0x80000000 | i, i + 1) for i in range(SPOOFED)]
+
+
+def amplification(config, lab):
+    """For each message of a forged source: one answer at most, and a fixed number of MADs a second."""
+    topo = lab.get('veth1500-v4')
+    topo.check()
+    accepts, rejects, nobody = (new_port() for _ in range(3))
+    with Victim(topo) as v, Actor(config, topo.server, 'accepting') as a, Actor(config, topo.server, 'rejecting') as r:
+        for actor, port, friend in ((a, accepts, v.address), (r, rejects, topo.client.address)):
+            actor.do(f'listen {topo.server.address} {port} 0', r'ok \d+')
+            actor.do(f'serve {friend}')
+        req = v.requests(accepts)
+        got = {'REQ accepted': v.received(req.sender, spoofed_requests(req, accepts)),
+               'REQ rejected': v.received(req.sender, spoofed_requests(req, rejects)),
+               'REQ to nobody': v.received(req.sender, spoofed_requests(req, nobody))}
+        for name in ('MRA', 'REJ', 'REP', 'RTU', 'DREQ', 'DREP', 'SIDR_REQ', 'SIDR_REP', 'LAP', 'APR'):
+            got[name] = v.received(req.sender, about_nothing(getattr(qp1, name)))
+    text = ', '.join(f'{name} {n / SPOOFED:.2f}' for name, n in got.items())
+    expect(SPOOFED <= got['REQ accepted'] <= SPOOFED + MORE_MAX, f'accepted requests: {text}')
+    expect(got['REQ rejected'] == got['REQ to nobody'] == SPOOFED, f'not one answer each: {text}')
+    expect(max(got[name] for name in got if name != 'REQ accepted') <= SPOOFED, f'more than one answer: {text}')
+    return f'MADs for each: {text}'
+
+
+def by_verbs(config, lab):
+    """A program's UD QP may send to QP 1, also with QP 1's Q_Key. The other host's agent takes none of it for connection
+    management, since it does not come from a QP 1."""
+    topo = lab.get('lo-two')
+    topo.check()
+    port = new_port()
+    with Actor(config, topo.server, 'server') as server:
+        server.do(f'listen {topo.server.address} {port} 8', r'ok \d+')
+        requests = qp1.Requests(topo.client.address, topo.server.address, port)
+        mads = [bytes(requests.next()) for _ in range(BY_VERBS)] + [bytes(mad) for attr in ABOUT_TWO for mad in about_nothing(attr)[:1]]
+        before = agent_status(config, topo.server)['cm']['counters']
+        with tempfile.TemporaryFile() as f:
+            f.write(b''.join(mads))
+            for qkey in (qp1.GSI_QKEY, 0x11):
+                f.seek(0)
+                p = start(config, topo.client, [config.program('prog', 'ud-mad'), topo.client.name, gid_index(config, topo.client),
+                                                topo.server.address, hex(qkey)], 'ud-mad', stdin=f)
+                expect(p.wait() == 0 and p.stdout.startswith(f'{len(mads)} sent'), 'not sent', p)
+        after = agent_has_read(config, topo, before['rx'] + 2 * len(mads))
+        for name, wanted in (('rx', 2 * len(mads)), ('rx_form', 2 * len(mads)), ('tx', 0), ('no_listener', 0), ('unknown_id', 0)):
+            expect(after[name] - before[name] == wanted, f'{name}: {after[name] - before[name]}, not {wanted}')
+        server.do(f'event {DRAIN_MS}', 'none')
+        # The same request, from QP 1: it is a good one.
+        requests.sender.send(mads[0])
+        server.event('CONNECT_REQUEST 0 1', GUARD_MS)
+
+
 def cases():
-    return [Case('cm/forged/lo-two', forged, NORMAL, alone=True)]
+    return [Case('cm/forged/lo-two', forged, NORMAL, alone=True),
+            Case('cm/forged/amplification', amplification, NORMAL, alone=True),
+            Case('cm/forged/verbs', by_verbs, NORMAL, alone=True)]

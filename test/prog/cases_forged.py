@@ -27,35 +27,43 @@ SERVER, CLIENT = '127.0.0.40', '127.0.0.41'
 Packet = collections.namedtuple('Packet', 'qpn psn sport')
 
 
-def packet_socket(interface, netns):
-    """A socket that gets what an interface of a network namespace (None: of this one) receives."""
-    opened = []
+def in_netns(netns, make):
+    """What make() returns, called in a network namespace (None: in this one): sockets stay there."""
+    made = []
 
     def call():
-        try:
-            if netns:
-                with open(f'/run/netns/{netns}', 'rb') as f:
-                    if ctypes.CDLL(None).setns(f.fileno(), CLONE_NEWNET):
-                        return
-            opened.append(socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)))
-            opened[0].bind((interface, ETH_P_IP))
-        except PermissionError:
-            pass
+        if netns:
+            with open(f'/run/netns/{netns}', 'rb') as f:
+                if ctypes.CDLL(None).setns(f.fileno(), CLONE_NEWNET):
+                    return
+        made.append(make())
 
     # The namespace is the thread's.
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
-    if not opened:
-        raise Skip('no packet sockets here')
-    return opened[0]
+    if not made:
+        raise Failure(f'no socket in {netns or "this namespace"}')
+    return made[0]
+
+
+def packet_socket(interface):
+    """A socket that gets what an interface receives; None: not allowed here."""
+    try:
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
+    except PermissionError:
+        return None
+    s.bind((interface, ETH_P_IP))
+    return s
 
 
 class Wire:
     """What comes in by an interface: whose QPN, and which PSN is due."""
 
     def __init__(self, interface='lo', netns=None):
-        self.socket = packet_socket(interface, netns)
+        self.socket = in_netns(netns, lambda: packet_socket(interface))
+        if not self.socket:
+            raise Skip('no packet sockets here')
         self.socket.settimeout(CAPTURE_GUARD_S)
 
     def packet(self, source, destination, opcodes=RC):
@@ -151,18 +159,18 @@ class Stream:
         return float(rows[-1][3]) * (1 << 20) * 8 / 1e9, *counted
 
 
-def stranger(topo):
-    """Another address of the server's host; removed with the namespace."""
-    address = topo.server.address.rsplit('.', 1)[0] + '.77'
-    shown = VethPair.ip('-n', topo.server.netns, 'address', 'show', 'dev', 'veth0')
+def stranger(topo, side):
+    """Another address of a host; removed with the namespace."""
+    address = topo.server.address.rsplit('.', 1)[0] + ('.77' if side is topo.server else '.88')
+    shown = VethPair.ip('-n', side.netns, 'address', 'show', 'dev', 'veth0')
     if address not in shown:
-        VethPair.ip('-n', topo.server.netns, 'address', 'add', address + '/24', 'dev', 'veth0')
+        VethPair.ip('-n', side.netns, 'address', 'add', address + '/24', 'dev', 'veth0')
     return address
 
 
 def sources(topo, seen):
     """Where packets are forged: another address, another port of the peer's, and the peer's own, which takes privilege."""
-    return {'address': stranger(topo), 'port': topo.server.address, 'own': f'{topo.server.address}:{seen.sport}'}
+    return {'address': stranger(topo, topo.server), 'port': topo.server.address, 'own': f'{topo.server.address}:{seen.sport}'}
 
 
 def cnps(config, lab):
@@ -172,7 +180,7 @@ def cnps(config, lab):
     need_user(NOBODY, config.rocemu)
     heeded = {}
     for names in (('address', 'port'), ('own',)):
-        with Stream(config, topo, 2) as s:
+        with Stream(config, topo, 1) as s:
             seen = s.answer()
             for name in names:
                 p = s.flood('cnp', sources(topo, seen)[name], CNPS, CNPS_PER_SECOND, seen.qpn)

@@ -99,7 +99,7 @@ def new_port():
 class Proc:
     """A process in a session of its own, output in files."""
 
-    def __init__(self, argv, env=None, netns=None, name='process', cwd=None, user=None, wrapper=()):
+    def __init__(self, argv, env=None, netns=None, name='process', cwd=None, user=None, wrapper=(), stdin=subprocess.DEVNULL):
         self.argv = [str(a) for a in argv]
         self.name = name
         self.env = dict(env or {})
@@ -112,7 +112,7 @@ class Proc:
         self.begin = time.monotonic()
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
-        self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
+        self.popen = subprocess.Popen(command, stdin=stdin, stdout=self.out, stderr=self.err,
                                       env={**os.environ, **self.env}, cwd=cwd, start_new_session=True)
 
     @property
@@ -257,9 +257,10 @@ def rocemu_argv(config, side, argv, options=()):
     return [config.rocemu, 'run', *device, *options, '--', *argv]
 
 
-def start(config, side, argv, name, env=None, options=(), user=None, cwd=None):
+def start(config, side, argv, name, env=None, options=(), user=None, cwd=None, stdin=subprocess.DEVNULL):
     merged = {**sanitizer_env(config), **(env or {})}
-    return Proc(rocemu_argv(config, side, argv, options), env=merged, netns=side.netns, name=name, cwd=cwd, user=user)
+    return Proc(rocemu_argv(config, side, argv, options), env=merged, netns=side.netns, name=name, cwd=cwd, user=user,
+                stdin=stdin)
 
 
 def run(config, side, argv, name='program', env=None, options=(), timeout=HANG_GUARD_S, user=None):

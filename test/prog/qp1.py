@@ -24,6 +24,7 @@ TO_REQ, TO_REP, TO_OTHER = range(3)
 TID, ATTR, BODY = 8, 16, 24
 LOCAL_ID, REMOTE_ID = BODY, BODY + 4
 REQ_SERVICE, REQ_GUID, REQ_QPN, REQ_PATH, REQ_CMA = BODY + 8, BODY + 16, BODY + 32, BODY + 56, BODY + 144
+REQ_TIMEOUT, REQ_RETRIES, REQ_ACK_TIMEOUT = BODY + 47, BODY + 51, BODY + 95    # in the upper 5, 4, 5 bits
 REP_QPN, REP_GUID = BODY + 12, BODY + 28
 DREQ_QPN, LAP_QPN = BODY + 8, BODY + 12
 
@@ -87,12 +88,21 @@ class Requests:
     def __init__(self, src, dst, port):
         self.sender = Sender(src, dst)
         self.mad = golden_req()
-        struct.pack_into('>Q', self.mad, REQ_SERVICE, 0x01060000 | port)
         # The path's addresses and those of annex A11's header are the packet's.
         for at in (REQ_PATH, REQ_CMA):
             self.mad[at + 12:at + 16] = socket.inet_aton(src)
             self.mad[at + 28:at + 32] = socket.inet_aton(dst)
+        self.service(port)
         self.serial = int.from_bytes(socket.inet_aton(src)[2:], 'big') << 16
+
+    def service(self, port):
+        struct.pack_into('>Q', self.mad, REQ_SERVICE, 0x01060000 | port)
+
+    def demand_most(self):
+        """The answer is to be repeated as often and as soon as a REQ can demand."""
+        self.mad[REQ_TIMEOUT] &= 7
+        self.mad[REQ_ACK_TIMEOUT] &= 7
+        self.mad[REQ_RETRIES] |= 0xf0
 
     def next(self):
         self.serial += 1
