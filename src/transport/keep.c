@@ -76,9 +76,10 @@ void keep_give(struct keep *k, struct keep_slot *s)
 }
 
 /** Remove from the queue. */
-static struct keep_slot *queue_take(struct keep_queue *q, struct list *node)
+static struct keep_slot *queue_take(struct keep *k, struct keep_queue *q, struct list *node)
 {
 	list_remove(node);
+	k->of[q->cell]--;
 	if (!--q->count)
 		list_remove(&q->link);
 	return slot_of(node);
@@ -94,13 +95,13 @@ static void note_lost(struct keep_queue *q, uint32_t psn)
 void keep_clear(struct keep *k, struct keep_queue *q)
 {
 	while (q->count)
-		keep_give(k, queue_take(q, q->slots.next));
+		keep_give(k, queue_take(k, q, q->slots.next));
 	q->lost = false;
 }
 
 static bool has_room(const struct keep *k, const struct keep_queue *q)
 {
-	return q->count < 2 * k->nfree;
+	return q->count < 2 * k->nfree && k->of[q->cell] < 4 * k->nfree;
 }
 
 /** Drop the packets of queues without progress, until there is room for q. */
@@ -115,7 +116,7 @@ static void make_room(struct keep *k, const struct keep_queue *q, rocemu_ns_t no
 			return;
 		note_lost(old, slot_of(old->slots.prev)->psn);
 		while (old->count)
-			keep_give(k, queue_take(old, old->slots.next));
+			keep_give(k, queue_take(k, old, old->slots.next));
 	}
 }
 
@@ -156,6 +157,7 @@ enum keep_result keep_add(struct keep *k, struct keep_queue *q, rocemu_ns_t now,
 	data = k->data + (size_t)(s - k->slots) * KEEP_SLOT_BYTES;
 	memcpy(data, hdr, hdr_len);
 	memcpy(data + hdr_len, rest, rest_len);
+	k->of[q->cell]++;
 	list_append(at->next, &s->link); /* before at->next is behind at */
 	if (!q->count++) {
 		q->since = now;
@@ -171,10 +173,10 @@ struct keep_slot *keep_take(struct keep *k, struct keep_queue *q, rocemu_ns_t no
 	if (q->lost && rocemu_psn_diff(q->lost_psn, psn) < 0)
 		q->lost = false;
 	while (q->count && rocemu_psn_diff(slot_of(q->slots.next)->psn, psn) < 0)
-		keep_give(k, queue_take(q, q->slots.next));
+		keep_give(k, queue_take(k, q, q->slots.next));
 	if (!q->count || slot_of(q->slots.next)->psn != psn)
 		return NULL;
-	s = queue_take(q, q->slots.next);
+	s = queue_take(k, q, q->slots.next);
 	q->since = now;
 	if (q->count) {
 		list_remove(&q->link);

@@ -5,8 +5,10 @@
  *
  * The slab's memory is mapped when a slot is first used, and released slots are used again first,
  * so that a network without loss costs nothing. A queue may hold twice as many slots as are free: a
- * QP alone gets two thirds of the slab, a window of 2.7 MiB, n of them 2/(2n+1) each. A queue that
- * has made no progress for KEEP_STUCK_NS loses its packets when another needs room.
+ * QP alone gets two thirds of the slab, a window of 2.7 MiB, n of them 2/(2n+1) each. All queues of
+ * a peer may hold four times as many: one that leaves gaps on thousands of QPs leaves a fifth to
+ * others. Peers are counted in cells, by a hash of their addresses. A queue that has made no
+ * progress for KEEP_STUCK_NS loses its packets when another needs room.
  */
 #ifndef TRANSPORT_KEEP_H
 #define TRANSPORT_KEEP_H
@@ -14,6 +16,7 @@
 #include <rocemu/endpoint.h>
 
 #include "base/list.h"
+#include "base/share.h"
 
 enum {
 	KEEP_SLOTS = 1024,
@@ -31,11 +34,12 @@ struct keep_slot {
 };
 
 struct keep {
-	struct keep_slot *slots; /* owned, KEEP_SLOTS */
-	uint8_t *data;		 /* owned, KEEP_SLOT_BYTES per slot */
-	uint32_t fresh;		 /* slots from here on were never used */
-	uint32_t nfree;		 /* slots not in use, fresh ones included */
-	struct list free;	 /* of keep_slot.link, the last one used first */
+	struct keep_slot *slots;  /* owned, KEEP_SLOTS */
+	uint8_t *data;		  /* owned, KEEP_SLOT_BYTES per slot */
+	uint32_t fresh;		  /* slots from here on were never used */
+	uint32_t nfree;		  /* slots not in use, fresh ones included */
+	uint32_t of[SHARE_CELLS]; /* slots in queues of the cell's peers */
+	struct list free;	  /* of keep_slot.link, the last one used first */
 	struct list holders; /* of keep_queue.link: queues with slots, the longest without progress
 				first */
 };
@@ -46,6 +50,7 @@ struct keep_queue {
 	struct list link;  /* in keep.holders while count != 0 */
 	rocemu_ns_t since; /* the last progress */
 	uint32_t count;
+	uint8_t cell; /* of the peer; may change while count is 0 */
 	/*
 	 * The newest packet that was seen and is not kept (no room, or taken away): packets before
 	 * it have to come again.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/share.h"
 #include "base/util.h"
 #include "transport/qp.h"
 
@@ -27,6 +28,11 @@ static uint64_t key_of(const struct rocemu_ep *ep, const struct rocemu_gid *gid,
 
 	memcpy(words, gid->raw, sizeof(gid->raw));
 	return prf_hash(&ep->prf, words, ARRAY_LEN(words));
+}
+
+uint8_t peer_cell(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
+{
+	return key_of(ep, gid, 0) % SHARE_CELLS;
 }
 
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn)

@@ -52,6 +52,8 @@ static inline void peer_saw_keep(struct peer *p)
 	p->goes_back = 0;
 }
 
+/** The cell of an address in which its share of something bounded is counted (base/share.h). */
+uint8_t peer_cell(const struct rocemu_ep *ep, const struct rocemu_gid *gid);
 /** Find or make; -> ref. NULL: out of memory. */
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn);
 void peer_put(struct peer *p);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "transport/peer.h"
 #include "transport/resp-int.h"
 #include "transport/why.h"
 #include "wire/opcode.h"
@@ -76,6 +77,7 @@ void resp_start(struct rocemu_qp *qp)
 	r->epsn = qp->attr.rq_psn & ROCEMU_PSN_MASK;
 	r->ack_psn = psn_add(r->epsn, ROCEMU_PSN_MASK);
 	r->srq = qp->srq;
+	r->early.cell = peer_cell(qp->ep, &qp->path.dgid);
 	resp_limit_changed(qp);
 }
 

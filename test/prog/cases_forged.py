@@ -5,6 +5,7 @@ import ctypes
 import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 
@@ -20,6 +21,8 @@ PSNS = 1 << 24
 # Those that are tried: all that will be due meanwhile. Not as fast as it goes: that would lose the peer's packets, too.
 BEFORE, TRIED, PER_SECOND = 20_000, 400_000, 200_000
 CNPS, CNPS_PER_SECOND = 4_000, 20_000       # one in an interval
+KEEPER, HOSTILE = '127.0.0.42', '127.0.0.43'
+QPS, GAPS_PER_SECOND, SLAB_KIB_MAX = 4096, 100_000, 6 * 1024
 PATIENCE = 18                               # 1 s for an answer
 SERVER, CLIENT = '127.0.0.40', '127.0.0.41'
 
@@ -193,6 +196,60 @@ def cnps(config, lab):
     expect(heeded['own'] > CNPS / 2, f'only {heeded["own"]} of {CNPS} CNPs from the peer\'s port came: this shows nothing')
 
 
+class KeepVictim:
+    """keep-victim.c: QPs of an address from which packets are forged, and a pair beside them."""
+
+    def __init__(self, config):
+        side = Side(f'forged1={KEEPER}', KEEPER, name='forged1')
+        self.config = config
+        self.proc = start(config, side, [config.program('prog', 'keep-victim'), side.name, HOSTILE, QPS], 'victim',
+                          options=('--impair', 'loss=1%,seed=3'), stdin=subprocess.PIPE)
+        self.lines = 0
+        low, high = self.line()
+        self.qpn, self.qpns = int(low), int(high) - int(low) + 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.proc.popen.stdin.close()
+        self.proc.kill()
+
+    def line(self):
+        self.lines += 1
+        self.proc.wait_until(lambda: self.proc.stdout.count('\n') >= self.lines, 'it printed a line')
+        return self.proc.stdout.splitlines()[self.lines - 1].split()
+
+    def stream(self, ms):
+        """MB that the pair moved, the process's memory in KiB, and packets before their turn."""
+        self.proc.popen.stdin.write(f'{ms}\n'.encode())
+        self.proc.popen.stdin.flush()
+        mb, kib, early, _ = self.line()
+        return float(mb), int(kib), int(early)
+
+    def flood(self, kind):
+        return Proc([self.config.program('prog', 'roce-forge'), kind, HOSTILE, KEEPER, self.qpn, 0, 1_000_000 * self.qpns,
+                     GAPS_PER_SECOND, self.qpns], env=sanitizer_env(self.config), name=kind, user=NOBODY)
+
+
+def gaps(config, _):
+    """A peer that leaves gaps on thousands of QPs takes no more than the slab of one lane, and others go on."""
+    need_user(NOBODY, config.rocemu)
+    with KeepVictim(config) as v:
+        _, before, early = v.stream(200)
+        p = v.flood('gaps')
+        try:
+            mb, after, now = v.stream(1000)
+            expect(p.running(), 'the flood ended', p)
+        finally:
+            p.kill()
+    expect(now - early > QPS, f'only {now - early} packets before their turn', v.proc)
+    expect(after - before < SLAB_KIB_MAX, f'{after - before} KiB more memory', v.proc)
+    expect(mb > 0, 'the other connection stands still', v.proc)
+    return f'{v.qpns} QPs, {after - before} KiB more'
+
+
 def cases():
     yield Case('forged/sweep', swept, NORMAL, alone=True)
+    yield Case('forged/gaps', gaps, NORMAL, alone=True)
     yield Case('forged/cnp', cnps, NORMAL, alone=True, needs=('ib_write_bw',))

@@ -5,6 +5,8 @@
  *	roce-forge KIND SOURCE[:PORT] DESTINATION QPN FIRST COUNT [PACKETS_PER_SECOND [QPNS]]
  *
  * KIND: write     WRITEs with a key that there is not, the PSNs FIRST, FIRST + 1, ...
+ *       empty     WRITEs of no bytes, which need no key
+ *       gaps      the same, each second one before its turn: FIRST, FIRST + 2, FIRST + 1, ...
  *       nak       NAKs "remote operational error", likewise
  *       sequence  NAKs "PSN sequence error"
  *       rnr       RNR NAKs with the longest time
@@ -47,6 +49,8 @@ struct kind {
 
 static const struct kind kinds[] = {
 	{"write", ROCEMU_RC_WRITE_ONLY, 0, PAYLOAD},
+	{"empty", ROCEMU_RC_WRITE_ONLY, 0, 0},
+	{"gaps", ROCEMU_RC_WRITE_ONLY, 0, 0},
 	{"nak", ROCEMU_RC_ACK, ROCEMU_NAK_REM_OP, 0},
 	{"sequence", ROCEMU_RC_ACK, ROCEMU_NAK_PSN_SEQ, 0},
 	{"rnr", ROCEMU_RC_ACK, ROCEMU_AETH_RNR, 0},
@@ -142,7 +146,7 @@ static size_t make(struct forge *f, uint8_t *out, uint32_t qpn, uint32_t psn, ui
 
 	if (f->kind->opcode == ROCEMU_RC_WRITE_ONLY) {
 		h.reth.rkey = 1;
-		h.reth.length = PAYLOAD;
+		h.reth.length = f->kind->payload;
 	} else {
 		h.aeth.syndrome = f->kind->syndrome;
 	}
@@ -154,6 +158,15 @@ static size_t make(struct forge *f, uint8_t *out, uint32_t qpn, uint32_t psn, ui
 	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
 		out[n++] = (uint8_t)(icrc >> 8 * i);
 	return n;
+}
+
+/** The packet in the at-th place. */
+static uint32_t psn_of(const struct forge *f, uint32_t first, uint64_t at)
+{
+	const uint32_t turn = (uint32_t)(at / f->qpns);
+
+	/* The first one is due: that makes the port the peer's. */
+	return first + (strcmp(f->name, "gaps") || !turn ? turn : ((turn - 1) ^ 1) + 1);
 }
 
 /** With the headers of IP and UDP; the kernel fills in lengths and checksum of IP. */
@@ -193,7 +206,7 @@ static unsigned send_burst(struct forge *f, uint32_t first, uint64_t at, uint64_
 	uint16_t size = GARBAGE;
 
 	if (f->raw) {
-		send_raw(f, f->qpn + (uint32_t)(at % f->qpns), first + (uint32_t)(at / f->qpns));
+		send_raw(f, f->qpn + (uint32_t)(at % f->qpns), psn_of(f, first, at));
 		return 1;
 	}
 	if (!strcmp(f->name, "fragments")) {
@@ -202,9 +215,9 @@ static unsigned send_burst(struct forge *f, uint32_t first, uint64_t at, uint64_
 	} else {
 		for (unsigned i = 0; i < n; i++, at++) {
 			if (f->kind)
-				size = (uint16_t)make(
-					f, f->buf + iov.iov_len, f->qpn + (uint32_t)(at % f->qpns),
-					first + (uint32_t)(at / f->qpns), (uint16_t)i);
+				size = (uint16_t)make(f, f->buf + iov.iov_len,
+						      f->qpn + (uint32_t)(at % f->qpns),
+						      psn_of(f, first, at), (uint16_t)i);
 			iov.iov_len += size;
 		}
 		m.msg_control = control;

@@ -17,6 +17,9 @@ static void setup(void)
 	assert_int_equal(keep_init(&k), 0);
 	for (unsigned i = 0; i < QUEUES; i++)
 		keep_queue_init(&q[i]);
+	/* Each is of another peer. */
+	for (unsigned i = 0; i < QUEUES; i++)
+		q[i].cell = (uint8_t)i;
 }
 
 static void teardown(void)
@@ -146,6 +149,25 @@ TEST(keep, many_queues__each_gets_some)
 	}
 	for (unsigned i = 0; i < QUEUES; i++)
 		assert_in_range(q[i].count, 2 * KEEP_SLOTS / (2 * QUEUES + 1), KEEP_SLOTS / QUEUES);
+	teardown();
+}
+
+TEST(keep, queues_of_one_peer__leave_a_fifth_to_others)
+{
+	enum { PEER = 4 * KEEP_SLOTS / 5 + 1, OTHER = (2 * (KEEP_SLOTS - PEER) + 2) / 3 };
+	unsigned n = 0;
+
+	setup();
+	for (unsigned i = 0; i < QUEUES; i++)
+		q[i].cell = i == QUEUES - 1;
+	for (uint32_t psn = 0; psn < KEEP_SLOTS; psn++)
+		for (unsigned i = 0; i < QUEUES - 1; i++)
+			n += add(i, 0, psn) == KEEP_DONE;
+	assert_int_equal(n, PEER);
+	assert_int_equal(fill(QUEUES - 1, 0, 0), OTHER);
+	/* What leaves a queue leaves its peer's share. */
+	assert_true(take(QUEUES - 1, 0, 0));
+	assert_int_equal(add(QUEUES - 1, 0, OTHER), KEEP_DONE);
 	teardown();
 }
 

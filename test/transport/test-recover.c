@@ -187,6 +187,26 @@ TEST(recover_hint, later_gap__sent_once)
 	bench_free(b);
 }
 
+/* A peer that names all, again and again, in any order: 48 bytes cost one packet, once each. */
+TEST(recover_hint, flood__each_packet_in_flight_sent_once)
+{
+	struct bench *b = start(1);
+	unsigned sent = 0;
+
+	post(b, 8);
+	for (int round = 0; round < 100; round++) {
+		for (int psn = 1; psn < 10; psn++) {
+			bench_ack(b, (round % 2 ? 10 - psn : psn) - RECOVER_HINT_BEHIND);
+			sent += strstr(bench_out(b), "SEND_ONLY") != NULL;
+		}
+	}
+	/* Not the oldest one, which only a NAK names. */
+	assert_int_equal(sent, 7);
+	bench_ack(b, 8);
+	assert_int_equal(b->qp->req.inflight, 0);
+	bench_free(b);
+}
+
 /* Half of all PSNs later the last one that was named seems to lie ahead of all in flight. */
 TEST(recover_hint, first_one_for_a_long_time__sent)
 {

@@ -10,8 +10,8 @@
 
 static struct hostile h;
 
-/* What a QP may have kept alone, and one of what that leaves. */
-enum { ALONE = 2 * KEEP_SLOTS / 3 + 1, SECOND = 2 * (KEEP_SLOTS - ALONE) / 3 + 1 };
+/* What a QP may have kept alone, and another one of its peer then. */
+enum { ALONE = 2 * KEEP_SLOTS / 3 + 1, SECOND = (4 * KEEP_SLOTS - 5 * ALONE) / 5 + 1 };
 
 #define KEEP(name) TEST(resp_keep, name)
 
