@@ -6,14 +6,15 @@ import multiprocessing
 import qp1
 from cases_cm import agent_status
 from cases_cm_end import Actor
+from cases_forged import in_netns, stranger
 from harness import NORMAL, Case, expect, new_port
 
 HOSTILE = '127.0.0.77'
 GROWTH_MAX_KB = 64 * 1024
 
 
-def flood(to, port, stop, count):
-    requests = qp1.Requests(HOSTILE, to, port)
+def flood(source, netns, to, port, stop, count):
+    requests = in_netns(netns, lambda: qp1.Requests(source, to, port))
     while not stop.is_set():
         for _ in range(100):
             requests.send()
@@ -25,8 +26,18 @@ def resident_kb(pid):
         return int(next(line for line in f if line.startswith('VmHWM')).split()[1])
 
 
-def flooded(config, lab):
-    topo = lab.get('lo')
+def from_this_host(config, lab):
+    return flooded(config, lab.get('lo'), HOSTILE)
+
+
+def from_another_host(config, lab):
+    """Another address than the client's, of the client's host."""
+    topo = lab.get('veth1500-v4')
+    topo.check()
+    return flooded(config, topo, stranger(topo, topo.client))
+
+
+def flooded(config, topo, hostile):
     topo.check()
     at, ports = topo.server.address, (new_port(), new_port())
     with Actor(config, topo.server, 'victim') as victim, Actor(config, topo.server, 'other') as other, \
@@ -37,7 +48,7 @@ def flooded(config, lab):
         watched = {victim.proc.pid: 'victim', agent: 'agent'}
         before = {pid: resident_kb(pid) for pid in watched}
         stop, count = multiprocessing.Event(), multiprocessing.Value('q', 0)
-        sender = multiprocessing.Process(target=flood, args=(at, ports[0], stop, count))
+        sender = multiprocessing.Process(target=flood, args=(hostile, topo.client.netns, at, ports[0], stop, count))
         sender.start()
         try:
             # The victim has as many as it takes, and reads none.
@@ -67,4 +78,5 @@ def agent_counter(config, topo, name):
 
 
 def cases():
-    return [Case('cm/flood/lo', flooded, NORMAL, alone=True)]
+    return [Case('cm/flood/lo', from_this_host, NORMAL, alone=True),
+            Case('cm/flood/veth', from_another_host, NORMAL, alone=True)]

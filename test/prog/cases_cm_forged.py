@@ -15,7 +15,7 @@ import qp1
 from cases_cm import agent_status
 from cases_cm_end import GUARD_MS, Actor
 from cases_forged import in_netns, stranger
-from harness import NOBODY, NORMAL, Case, Failure, expect, gid_index, need_user, new_port, start, users
+from harness import NOBODY, NORMAL, Case, Failure, VethPair, expect, gid_index, need_user, new_port, start, users
 
 HOSTILE = '127.0.0.77'
 DRAIN_MS = 100
@@ -179,7 +179,8 @@ class Victim:
     and lets no ICMP message go out."""
 
     def __init__(self, topo):
-        self.address, self.netns, self.to = stranger(topo, topo.client), topo.client.netns, topo.server.address
+        # Not one that an agent may have opened for another case.
+        self.address, self.netns, self.to = stranger(topo, topo.client, 99), topo.client.netns, topo.server.address
         self.sink = in_netns(self.netns, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
         self.sink.bind((self.address, qp1.ROCE_PORT))
@@ -190,6 +191,7 @@ class Victim:
 
     def __exit__(self, *_):
         self.sink.close()
+        VethPair.ip('-n', self.netns, 'address', 'delete', self.address + '/24', 'dev', 'veth0')
 
     def requests(self, port):
         return in_netns(self.netns, lambda: qp1.Requests(self.address, self.to, port))

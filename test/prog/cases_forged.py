@@ -14,7 +14,8 @@ from harness import (CLONE_NEWNET, NOBODY, NORMAL, Case, Failure, Proc, Side, Sk
                      new_port, sanitizer_env, start)
 
 ROCE_PORT = 4791
-RC, RC_SENDS = range(0x20), range(5)    # opcodes
+RC, RC_SENDS, RC_ACKS = range(0x20), range(5), (0x11,)      # opcodes
+ANSWERS = ('nak', 'sequence', 'rnr', 'ack')
 ETH_P_IP = 0x0800
 CAPTURE_GUARD_S = 60
 PSNS = 1 << 24
@@ -88,9 +89,9 @@ class Wire:
         raise Failure(f'no RC packet from {source} to {destination}')
 
 
-def sweep(config, kind, source, destination, qpn, first):
+def sweep(config, kind, source, destination, qpn, first, tried=TRIED):
     """One PSN after another, as another user, from the peer's address."""
-    p = Proc([config.program('prog', 'roce-forge'), kind, source, destination, qpn, (first - BEFORE) % PSNS, TRIED,
+    p = Proc([config.program('prog', 'roce-forge'), kind, source, destination, qpn, (first - BEFORE) % PSNS, tried,
               PER_SECOND], env=sanitizer_env(config), name=f'{kind} sweep', user=NOBODY)
     expect(p.wait() == 0, 'the sweep failed', p)
     return float(re.search(r'in ([\d.]+) s', p.stdout).group(1))
@@ -106,12 +107,15 @@ def swept(config, _):
         for source, destination in ((SERVER, CLIENT), (CLIENT, SERVER)):
             seen = wire.packet(source, destination, RC_SENDS)
             took += sweep(config, 'write', source, destination, seen.qpn, seen.psn)
+        for kind in ANSWERS:
+            seen = wire.packet(SERVER, CLIENT, RC_ACKS)
+            took += sweep(config, kind, SERVER, CLIENT, seen.qpn, seen.psn, TRIED // 8)
         wire.socket.close()
         wire = Wire()
         for source, destination in ((SERVER, CLIENT), (CLIENT, SERVER)):
             wire.packet(source, destination, RC_SENDS)      # still going on
         expect(t.server.running() and t.client.running(), 'a side has ended', t.server, t.client)
-    return f'{2 * TRIED} packets in {took:.0f} s'
+    return f'{2 * TRIED + len(ANSWERS) * TRIED // 8} packets in {took:.0f} s'
 
 
 class Stream:
@@ -162,9 +166,9 @@ class Stream:
         return float(rows[-1][3]) * (1 << 20) * 8 / 1e9, *counted
 
 
-def stranger(topo, side):
+def stranger(topo, side, last=77):
     """Another address of a host; removed with the namespace."""
-    address = topo.server.address.rsplit('.', 1)[0] + ('.77' if side is topo.server else '.88')
+    address = f"{topo.server.address.rsplit('.', 1)[0]}.{last + (side is topo.client)}"
     shown = VethPair.ip('-n', side.netns, 'address', 'show', 'dev', 'veth0')
     if address not in shown:
         VethPair.ip('-n', side.netns, 'address', 'add', address + '/24', 'dev', 'veth0')
