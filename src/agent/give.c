@@ -66,7 +66,10 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 	return 0;
 }
 
-/* Numbers are given round robin, so the token of a client that has ended would be kept for long. */
+/*
+ * Numbers are given round robin, so the token of a client that has ended would be kept for long.
+ * One that has closed its token only has given its number back.
+ */
 static void close_dead(struct server *s, const struct seats_used *used)
 {
 	for (unsigned i = 1; i < AGENT_SEATS; i++) {
@@ -77,8 +80,11 @@ static void close_dead(struct server *s, const struct seats_used *used)
 					       .place = (uint16_t)i,
 					       .next_index = seat->next_index};
 
-		if (seat->token >= 0 && !used->is[i])
-			(void)server_change(s, &c, NULL, 0);
+		if (seat->token < 0 || used->is[i])
+			continue;
+		if (s->gsi.members[i])
+			client_close(s->gsi.members[i]->conn);
+		(void)server_change(s, &c, NULL, 0);
 	}
 }
 

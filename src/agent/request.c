@@ -238,6 +238,15 @@ static int give_status(struct client *c)
 	return r;
 }
 
+/* Not when the client has closed its token: the place may be another one's at any time. */
+static bool holds_place(const struct client *c)
+{
+	const struct seats *seats = c->server->store->seats;
+
+	return c->gsi ? seats_is_used(&seats[AGENT_GSI], c->gsi->number)
+		      : c->slot && seats_is_used(&seats[AGENT_LANE], c->slot);
+}
+
 static int answer(struct client *c, const struct agent_msg *m)
 {
 	bool placed = c->slot || c->gsi;
@@ -248,13 +257,13 @@ static int answer(struct client *c, const struct agent_msg *m)
 	case AGENT_REJOIN:
 		return placed ? -EPROTO : rejoin(c, m);
 	case AGENT_SOCKET:
-		return c->slot ? give_socket(c, m) : -EPROTO;
+		return c->slot && holds_place(c) ? give_socket(c, m) : -EPROTO;
 	case AGENT_PEER:
 		return give_peer(c, m);
 	case AGENT_STATUS:
 		return give_status(c);
 	default:
-		return client_gsi_request(c, m);
+		return holds_place(c) ? client_gsi_request(c, m) : -EPROTO;
 	}
 }
 

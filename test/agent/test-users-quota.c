@@ -82,6 +82,55 @@ TEST(users, places_without_a_proof__as_many_as_one_user_may_have_and_no_other_us
 	stop_system();
 }
 
+/* Its token is the place; what else it has must not hold it. */
+static int give_back(enum agent_kind kind)
+{
+	int fd = connect_as(ANN, true);
+	struct agent_msg m;
+
+	assert_int_equal(hello(fd, kind, &m), 0);
+	close(m.fds[--m.nfds]);
+	return fd;
+}
+
+static void expect_hung_up(int fd, const struct agent_msg *m)
+{
+	struct agent_msg answer;
+
+	assert_int_equal(agent_msg_send(fd, m, 0), 0);
+	assert_int_equal(agent_msg_recv(fd, &answer, 0), -ECONNRESET);
+	close(fd);
+}
+
+static unsigned numbers(void)
+{
+	struct agent_status *st;
+	char text[400];
+	unsigned n;
+
+	assert_int_equal(agent_client_status(true, &st, text, sizeof(text)), 0);
+	n = st->agent.ngsi_clients;
+	agent_status_free(st);
+	return n;
+}
+
+TEST(users, token_closed_and_connection_kept__the_place_is_given_back)
+{
+	struct agent_msg m = {.type = AGENT_SOCKET, .u.socket = {gid_v4(127, 0, 0, 1), 0, 0}};
+	int fds[QUOTA_PLACES + 1];
+
+	start_system();
+	expect_hung_up(give_back(AGENT_LANE), &m);
+	m.type = AGENT_GSI_OPEN;
+	expect_hung_up(give_back(AGENT_GSI), &m);
+	for (unsigned i = 0; i <= QUOTA_PLACES; i++)
+		fds[i] = give_back(AGENT_GSI);
+	assert_int_equal(numbers(), 1);
+	for (unsigned i = 0; i <= QUOTA_PLACES; i++)
+		close(fds[i]);
+	stop_system();
+}
+
 TEST(users, as_many_connections_as_one_user_may_have__told_so_and_others_are_served)
 {
 	int fds[QUOTA_CLIENTS + 1];
