@@ -63,11 +63,13 @@ bool gsi_reqs_take_unseen(struct gsi_reqs *rs, uint16_t number, uint64_t now_ms,
 		struct gsi_req *e = &rs->buckets[*at / GSI_REQS_WAYS][*at % GSI_REQS_WAYS];
 
 		++*at;
-		if (e->number != number || e->seen || now_ms - e->when_ms >= GSI_REQS_MS)
+		if (e->number != number)
 			continue;
 		*req = *e;
+		/* The others' repetitions must not go to the number's next client. */
 		*e = (struct gsi_req){0};
-		return true;
+		if (!req->seen && now_ms - req->when_ms < GSI_REQS_MS)
+			return true;
 	}
 	return false;
 }

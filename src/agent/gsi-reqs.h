@@ -55,7 +55,8 @@ uint16_t gsi_reqs_find(const struct gsi_reqs *rs, const struct gsi_req_id *id, u
 void gsi_reqs_seen(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number);
 
 /**
- * A client is gone: take one of the requests that it got and never reacted to. *at: 0 at first.
+ * A client is gone: take one of the requests that it got and never reacted to. Its other requests
+ * are forgotten. *at: 0 at first.
  * @return false: there is no more.
  */
 bool gsi_reqs_take_unseen(struct gsi_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,

@@ -54,7 +54,8 @@ TEST(gsi_reqs, client_gone__what_it_has_not_seen_is_taken_once)
 	at = 0;
 	assert_false(gsi_reqs_take_unseen(&reqs, 7, 1000 + GSI_REQS_MS, &at, &got));
 	assert_int_equal(gsi_reqs_find(&reqs, &unseen, 2000), 0);
-	assert_int_equal(gsi_reqs_find(&reqs, &seen, 2000), 7);
+	/* The number may be another client's by then. */
+	assert_int_equal(gsi_reqs_find(&reqs, &seen, 2000), 0);
 	assert_int_equal(gsi_reqs_find(&reqs, &others, 2000), 8);
 }
 
