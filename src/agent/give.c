@@ -53,7 +53,7 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 
 		if (place < 0)
 			continue;
-		if (!seat_set_has(&g->slots, slot) || seat->uid == uid) {
+		if (!seat_set_has(&g->given, slot) || seat->uid == uid) {
 			data_socket_drain(g->places[place].fd);
 			continue;
 		}

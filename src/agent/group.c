@@ -112,6 +112,7 @@ int group_set(struct group *g, unsigned first, unsigned slot, const int *fds, un
 	for (unsigned i = 0; i < n; i++) {
 		if (first + i < g->count)
 			close(g->places[first + i].fd);
+		seat_set_remove(&g->given, slot + i);
 		g->places[first + i] =
 			(struct group_place){.fd = fds[i], .slot = (uint16_t)(slot + i)};
 	}

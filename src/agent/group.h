@@ -36,7 +36,8 @@ struct group {
 	unsigned count, room;	    /* places 0 .. count - 1 */
 	struct group_place *places; /* owned */
 	uint64_t dropped;	    /* packets to slot 0 that were not for QP 1 */
-	struct seat_set slots;	    /* slots that requested their socket */
+	struct seat_set slots;	    /* slots whose owner has requested their socket */
+	struct seat_set given;	    /* slots whose user has, or had, a copy of their socket */
 	void *user;		    /* the server's QP 1 on slot 0's socket */
 };
 

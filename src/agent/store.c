@@ -68,6 +68,7 @@ int store_apply(struct store *st, const struct store_change *c, const int *fds, 
 		if (!g || n || c->place >= AGENT_SEATS)
 			return -EBADMSG;
 		seat_set_add(&g->slots, c->place);
+		seat_set_add(&g->given, c->place);
 		return 0;
 	case STORE_DROP:
 		if (!g || n)

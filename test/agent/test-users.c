@@ -55,6 +55,43 @@ TEST(users, slot_of_another_user__kept_copy_of_its_socket_receives_nothing)
 	stop_system();
 }
 
+/* One that the user took at an earlier time, and not at the last. */
+TEST(users, slot_of_another_user__copy_kept_from_an_earlier_time_receives_nothing)
+{
+	static struct agent_client *others[AGENT_SLOTS];
+	const struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct agent_msg welcome;
+	uint8_t packet[64];
+	int fd, copy = -1, bobs;
+
+	start_system();
+	for (unsigned time = 0; time < 2; time++) {
+		fd = connect_as(ANN, true);
+		assert_int_equal(hello(fd, AGENT_LANE, &welcome), 0);
+		assert_int_equal(welcome.u.welcome.place, 1);
+		if (time == 0)
+			copy = take_socket(fd, &addr);
+		for (unsigned i = 2; time == 0 && i < AGENT_SLOTS; i++)
+			others[i] = join();
+		agent_msg_close_fds(&welcome);
+		close(fd);
+	}
+	fd = connect_as(BOB, true);
+	assert_int_equal(hello(fd, AGENT_LANE, &welcome), 0);
+	assert_int_equal(welcome.u.welcome.place, 1);
+	bobs = take_socket(fd, &addr);
+	send_to_qpn(&addr, QPN(1, 5));
+	assert_int_equal(recv(copy, packet, sizeof(packet), MSG_DONTWAIT), -1);
+	assert_int_equal(recv(bobs, packet, sizeof(packet), MSG_DONTWAIT), 16);
+	agent_msg_close_fds(&welcome);
+	close(copy);
+	close(bobs);
+	close(fd);
+	for (unsigned i = 2; i < AGENT_SLOTS; i++)
+		agent_client_free(others[i]);
+	stop_system();
+}
+
 TEST(users, freed_slot__goes_to_its_user_again_and_not_to_others)
 {
 	struct peer ann, bob;
