@@ -17,7 +17,7 @@ static void renew_holder(struct server *s)
 	ev_io_stop(s->loop, &s->holder_watcher);
 	if (s->holder >= 0)
 		close(s->holder);
-	s->holder = holder_fork(s->store, s->work, s->config, &s->holder_pid);
+	s->holder = holder_fork(s->store, s->work, s->config, s->forget, s, &s->holder_pid);
 	if (s->holder >= 0) {
 		log_info("the agent has another holder");
 		server_watch_holder(s);

@@ -79,6 +79,21 @@ void gsi_fini(struct gsi *gsi)
 	gsi_exits_fini(&gsi->exit_mads);
 }
 
+void gsi_forget(struct gsi *gsi)
+{
+	for (unsigned i = 0; i < AGENT_GSI_CLIENTS; i++) {
+		struct gsi_client *m = gsi->members[i];
+
+		if (!m)
+			continue;
+		gsi_ports_drop(&gsi->ports, &m->ports);
+		quota_release(&gsi->quotas, m->conn->uid, QUOTA_PORTS, m->nports);
+		gsi_exits_forget(&gsi->exit_mads, &m->exit_mads);
+		gsi_client_free(m);
+	}
+	gsi_fini(gsi);
+}
+
 /* QP 1 of an address, if it is there. */
 static struct qp1 *qp1_at(const struct gsi *gsi, const struct rocemu_gid *addr, uint32_t scope_id)
 {

@@ -66,6 +66,8 @@ struct gsi {
 void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store, bool limited);
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
+/** In a process that is no worker: free all, for no client has ended. */
+void gsi_forget(struct gsi *gsi);
 
 /** Start QP 1 of a group that has sockets. */
 void gsi_watch(struct gsi *gsi, struct group *g);

@@ -216,7 +216,8 @@ int holder_run(struct store *st, holder_work_fn *work, void *user)
 	return hold_all(st, -1, work, user);
 }
 
-int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid)
+int holder_fork(struct store *st, holder_work_fn *work, void *user, void (*forget)(void *of),
+		void *of, pid_t *pid)
 {
 	pid_t parent = getpid();
 	int pair[2], r = make_pair(pair);
@@ -228,6 +229,7 @@ int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid)
 		worker = parent;
 		stop_requested = 0;
 		store_close_others(st, pair[0]);
+		forget(of);
 		_exit(hold_all(st, pair[0], work, user));
 	}
 	r = -errno;

@@ -22,10 +22,12 @@ void holder_mask_signals(int how);
 int holder_run(struct store *st, holder_work_fn *work, void *user);
 
 /**
- * In the worker: start another holder, which starts workers by the same function.
+ * In the worker: start another holder, which starts workers by the same function. forget: frees in
+ * the holder what `of`, the worker, has beside the store; its descriptors are closed by then.
  * @return a descriptor, on which end of file means that the holder has died, or -errno.
  */
-int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid);
+int holder_fork(struct store *st, holder_work_fn *work, void *user, void (*forget)(void *of),
+		void *of, pid_t *pid);
 
 /** In the worker: send the holder a change. @return 0, or -errno: start another holder. */
 int holder_update(int fd, const struct store_change *c, const int *fds, unsigned n);

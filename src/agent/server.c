@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +235,25 @@ static int watch_signals(struct server *s)
 	return 0;
 }
 
+static void forget(void *server)
+{
+	struct server *s = server;
+
+	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
+		if (g->user)
+			qp1_free(g->user);
+		g->user = NULL;
+	}
+	gsi_forget(&s->gsi);
+	list_for_each_entry (c, struct client, node, &s->clients)
+		free(c);
+	ev_loop_destroy(s->loop);
+	free(s);
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
+
 static int start(struct server *s, struct server_config *config, struct store *st, int holder)
 {
 	struct seats_used used;
@@ -241,6 +263,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	*s = (struct server){.instance = config->instance,
 			     .config = config,
 			     .work = server_work,
+			     .forget = forget,
 			     .store = st,
 			     .holder = holder,
 			     .holder_pid = getppid(),

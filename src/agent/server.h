@@ -36,7 +36,8 @@ struct server {
 	int signal_fd;
 	int holder; /* the socket to it; -1: none */
 	pid_t holder_pid;
-	holder_work_fn *work; /* by which another holder starts workers: server_work() */
+	holder_work_fn *work;	      /* by which another holder starts workers: server_work() */
+	void (*forget)(void *server); /* frees it, but not the store, in another holder */
 	int exit_code;
 	ev_io accept_watcher, signal_watcher, holder_watcher;
 	bool refused;	      /* a watcher was stopped */

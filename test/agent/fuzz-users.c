@@ -33,7 +33,7 @@ enum {
 	TRIES = 3000,	     /* of a millisecond, until the agent has what the model has */
 	LEFT_MS = 40000,     /* until nothing is left */
 	ROUND_MS = 60000,    /* at most */
-	RSS_KIB = 4 * 32768, /* each user may fill 32 MiB, and one more for the rest */
+	RSS_KIB = 3 * 65536, /* a user with all quotas full fills 42 MiB; some is for fragments */
 	CAROL = 65532,
 };
 
