@@ -24,6 +24,7 @@ BEFORE, TRIED, PER_SECOND = 20_000, 400_000, 200_000
 CNPS, CNPS_PER_SECOND = 4_000, 20_000       # one in an interval
 KEEPER, HOSTILE = '127.0.0.42', '127.0.0.43'
 QPS, GAPS_PER_SECOND, SLAB_KIB_MAX = 4096, 100_000, 6 * 1024
+BUSY_QPS, BUSY_KIB_MAX = 1000, 4096
 PATIENCE = 18                               # 1 s for an answer
 SERVER, CLIENT = '127.0.0.40', '127.0.0.41'
 
@@ -203,11 +204,11 @@ def cnps(config, lab):
 class KeepVictim:
     """keep-victim.c: QPs of an address from which packets are forged, and a pair beside them."""
 
-    def __init__(self, config):
+    def __init__(self, config, qps, *more, impair='loss=1%,seed=3'):
         side = Side(f'forged1={KEEPER}', KEEPER, name='forged1')
         self.config = config
-        self.proc = start(config, side, [config.program('prog', 'keep-victim'), side.name, HOSTILE, QPS], 'victim',
-                          options=('--impair', 'loss=1%,seed=3'), stdin=subprocess.PIPE)
+        self.proc = start(config, side, [config.program('prog', 'keep-victim'), side.name, HOSTILE, qps, *more], 'victim',
+                          options=('--impair', impair), stdin=subprocess.PIPE)
         self.lines = 0
         low, high = self.line()
         self.qpn, self.qpns = int(low), int(high) - int(low) + 1
@@ -225,11 +226,11 @@ class KeepVictim:
         return self.proc.stdout.splitlines()[self.lines - 1].split()
 
     def stream(self, ms):
-        """MB that the pair moved, the process's memory in KiB, and packets before their turn."""
+        """MB that the pair moved, the process's memory in KiB, packets before their turn, RNR NAKs."""
         self.proc.popen.stdin.write(f'{ms}\n'.encode())
         self.proc.popen.stdin.flush()
-        mb, kib, early, _ = self.line()
-        return float(mb), int(kib), int(early)
+        mb, kib, early, _, rnr = self.line()
+        return float(mb), int(kib), int(early), int(rnr)
 
     def flood(self, kind):
         return Proc([self.config.program('prog', 'roce-forge'), kind, HOSTILE, KEEPER, self.qpn, 0, 1_000_000 * self.qpns,
@@ -239,11 +240,11 @@ class KeepVictim:
 def gaps(config, _):
     """A peer that leaves gaps on thousands of QPs takes no more than the slab of one lane, and others go on."""
     need_user(NOBODY, config.rocemu)
-    with KeepVictim(config) as v:
-        _, before, early = v.stream(200)
+    with KeepVictim(config, QPS) as v:
+        _, before, early, _ = v.stream(200)
         p = v.flood('gaps')
         try:
-            mb, after, now = v.stream(1000)
+            mb, after, now, _ = v.stream(1000)
             expect(p.running(), 'the flood ended', p)
         finally:
             p.kill()
@@ -253,7 +254,26 @@ def gaps(config, _):
     return f'{v.qpns} QPs, {after - before} KiB more'
 
 
+def busy(config, _):
+    """A peer that is never ready to receive, for the shortest time, on a thousand QPs: others go on."""
+    need_user(NOBODY, config.rocemu)
+    p = Proc([config.program('prog', 'roce-forge'), 'busy', HOSTILE, KEEPER, 0, 0, 1_000_000_000], env=sanitizer_env(config),
+             name='busy', user=NOBODY)
+    try:
+        with KeepVictim(config, BUSY_QPS, 'send', impair='loss=0') as v:
+            _, before, _, first = v.stream(200)
+            mb, after, _, last = v.stream(1000)
+            expect(p.running(), 'the peer ended', p)
+    finally:
+        p.kill()
+    expect(last - first > BUSY_QPS, f'only {last - first} RNR NAKs: this shows nothing', v.proc, p)
+    expect(after - before < BUSY_KIB_MAX, f'{after - before} KiB more memory', v.proc)
+    expect(mb > 0, 'the other connection stands still', v.proc)
+    return f'{last - first} RNR NAKs, {mb:.0f} MB by another connection, {after - before} KiB more'
+
+
 def cases():
+    yield Case('forged/busy', busy, NORMAL, alone=True)
     yield Case('forged/sweep', swept, NORMAL, alone=True)
     yield Case('forged/gaps', gaps, NORMAL, alone=True)
     yield Case('forged/cnp', cnps, NORMAL, alone=True, needs=('ib_write_bw',))

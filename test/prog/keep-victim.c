@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * keep-victim DEVICE PEER QPS: QPs connected to that address, from which packets are to be forged,
- * and one pair of QPs in the same lane that are connected to each other. Prints the lowest and the
- * highest QPN of those. Then, for each line on stdin with a number of milliseconds: WRITEs from one
- * of the pair to the other for that time, and prints how many MB that were, the resident memory in
- * KiB, and the counts of packets that came before their turn and of packets from other ports.
+ * keep-victim DEVICE PEER QPS [send]: QPs connected to that address, from which packets are to be
+ * forged, each to its own QPN, and one pair of QPs in the same lane that are connected to each
+ * other. Prints the lowest and the highest QPN of those. send: a SEND is posted to each. Then, for
+ * each line on stdin with a number of milliseconds: WRITEs from one of the pair to the other for
+ * that time, and prints how many MB that were, the resident memory in KiB, and the counts of
+ * packets that came before their turn, of packets from other ports, and of RNR NAKs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +95,14 @@ static void connect_qp(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qp
 				    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-static void open_to(const char *peer, unsigned n)
+static void send_one(struct ibv_qp *qp)
+{
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
+
+	MUST(!ibv_post_send(qp, &wr, &bad));
+}
+
+static void open_to(const char *peer, unsigned n, bool sends)
 {
 	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
 	uint32_t low = UINT32_MAX, high = 0;
@@ -102,7 +111,9 @@ static void open_to(const char *peer, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct ibv_qp *qp = new_qp(quiet, 1);
 
-		connect_qp(qp, &gid, i + 2);
+		connect_qp(qp, &gid, qp->qp_num);
+		if (sends)
+			send_one(qp);
 		low = qp->qp_num < low ? qp->qp_num : low;
 		high = qp->qp_num > high ? qp->qp_num : high;
 	}
@@ -185,8 +196,8 @@ int main(int argc, char **argv)
 	struct ibv_qp *one, *other;
 	char line[32];
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: keep-victim DEVICE PEER QPS\n");
+	if (argc < 4) {
+		fprintf(stderr, "usage: keep-victim DEVICE PEER QPS [send]\n");
 		return 2;
 	}
 	open_device(argv[1]);
@@ -194,12 +205,12 @@ int main(int argc, char **argv)
 	other = new_qp(quiet, 1);
 	connect_qp(one, &here, other->qp_num);
 	connect_qp(other, &here, one->qp_num);
-	open_to(argv[2], (unsigned)atoi(argv[3]));
+	open_to(argv[2], (unsigned)atoi(argv[3]), argc > 4);
 	while (fgets(line, sizeof(line), stdin)) {
 		const double mb = stream(one, atoi(line) / 1e3);
 
-		printf("%.1f %ld %ld %ld\n", mb, resident_kb(), counter("out_of_sequence"),
-		       counter("rx_port_dropped"));
+		printf("%.1f %ld %ld %ld %ld\n", mb, resident_kb(), counter("out_of_sequence"),
+		       counter("rx_port_dropped"), counter("rnr_nak_retry_err"));
 		fflush(stdout);
 	}
 	return 0;

@@ -10,6 +10,8 @@
  *       nak       NAKs "remote operational error", likewise
  *       sequence  NAKs "PSN sequence error"
  *       rnr       RNR NAKs with the longest time
+ *       busy      RNR NAKs with the shortest time, each as the answer to a packet that comes to
+ *                 SOURCE's port 4791, to the QPN that this is for; QPN and FIRST do not count
  *       ack       ACKs
  *       cnp       congestion notifications, which have no PSN
  *       marked    SENDs of no bytes, marked by ECN
@@ -54,6 +56,7 @@ static const struct kind kinds[] = {
 	{"nak", ROCEMU_RC_ACK, ROCEMU_NAK_REM_OP, 0},
 	{"sequence", ROCEMU_RC_ACK, ROCEMU_NAK_PSN_SEQ, 0},
 	{"rnr", ROCEMU_RC_ACK, ROCEMU_AETH_RNR, 0},
+	{"busy", ROCEMU_RC_ACK, ROCEMU_AETH_RNR | 1, 0},
 	{"ack", ROCEMU_RC_ACK, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, 0},
 	{"cnp", ROCEMU_CNP, 0, ROCEMU_CNP_LEN},
 	{"marked", ROCEMU_RC_SEND_ONLY, 0, 0},
@@ -233,6 +236,22 @@ static unsigned send_burst(struct forge *f, uint32_t first, uint64_t at, uint64_
 	return n;
 }
 
+/** One packet for each that comes. */
+static void answer(struct forge *f, uint64_t count)
+{
+	while (count) {
+		uint8_t in[4096];
+		const ssize_t got = recv(f->fd, in, sizeof(in), 0);
+		size_t n;
+
+		if (got < ROCEMU_BTH_LEN)
+			continue;
+		n = make(f, f->buf, bth_dqpn(in), bth_psn(in), 0);
+		sendto(f->fd, f->buf, n, 0, (struct sockaddr *)&f->to, sizeof(f->to));
+		count--;
+	}
+}
+
 static double seconds(void)
 {
 	struct timespec t;
@@ -266,7 +285,11 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < BURST; i++)
 		put_be24(f.buf + i * GARBAGE + BTH_DQPN, f.qpn);
 	read_addresses(&f, argv[2], argv[3]);
+	if (!strcmp(f.name, "busy"))
+		f.from.sin_port = htons(ROCEMU_UDP_PORT);
 	open_socket(&f);
+	if (!strcmp(f.name, "busy"))
+		answer(&f, count);
 	start = seconds();
 	while (done < count) {
 		double early;
