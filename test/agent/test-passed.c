@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An agent that is started with its listening socket, as systemd does it. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,11 +84,14 @@ static int exit_code(pid_t pid)
 static void serve_once(int listener, bool system, uid_t uid)
 {
 	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct pollfd waits = {.fd = listener, .events = POLLIN};
 	struct peer client = peer_start(0);
 	pid_t agent;
 
-	/* There is no agent yet: the connection waits for one. */
+	/* There is no agent yet: the connection waits for one. An agent without clients leaves
+	 * soon. */
 	peer_send_join(&client);
+	assert_int_equal(poll(&waits, 1, 20000), 1);
 	agent = start(listener, OWN_PID, "1", system, uid, NULL);
 	assert_int_equal(peer_reply(&client).value, 1);
 	assert_int_equal(peer_socket(&client, &addr), 0);
