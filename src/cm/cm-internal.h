@@ -29,6 +29,8 @@ enum {
 	CM_ANSWERS = 64, /* answers without a connection that may wait to be sent */
 	CM_UNASKED = 16, /* see xchg_may_repeat() */
 	CM_UNASKED_PERIOD_NS = 1000000000,
+	CM_EARNED = 4, /* more for each connection that the peer has completed */
+	CM_EARNED_MAX = 65535,
 	CM_DEFAULT_HALF_OPEN = 4096,
 	CM_DEFAULT_LINGERING = 8192,
 	CM_EVENT_RETRY_NS =
@@ -54,8 +56,9 @@ struct cm {
 	struct share lingerers;
 	uint64_t unasked_second; /* the period that `unasked` counts */
 	uint8_t unasked[SHARE_CELLS];
-	struct share half_open; /* requests that wait for their consumer */
-	struct list listeners;	/* of cm_listener.link; owned */
+	uint16_t earned[SHARE_CELLS]; /* see xchg_answered() */
+	struct share half_open;	      /* requests that wait for their consumer */
+	struct list listeners;	      /* of cm_listener.link; owned */
 	struct list
 		by_id[CM_BUCKETS]; /* of cm_conn.id_link, all; by local communication ID; owned */
 	struct list by_remote[CM_BUCKETS]; /* of cm_conn.remote_link, by remote communication ID,

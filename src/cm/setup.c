@@ -241,6 +241,7 @@ enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m,
 	e = event_new();
 	if (!e)
 		return CM_DROP_NO_MEMORY;
+	xchg_answered(&c->x);
 	xchg_stop(&c->x);
 	conn_set_state(c, CM_ESTABLISHED);
 	event_post(e, CM_EV_RTU, &c->x, m, from);

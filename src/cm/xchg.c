@@ -96,12 +96,23 @@ bool xchg_may_repeat(struct xchg *x, rocemu_ns_t now)
 	if (second != x->cm->unasked_second)
 		memset(x->cm->unasked, 0, sizeof(x->cm->unasked));
 	x->cm->unasked_second = second;
-	if (x->cm->unasked[x->cell] >= CM_UNASKED) {
-		x->cm->stats.withheld++;
-		return false;
+	if (x->cm->unasked[x->cell] < CM_UNASKED) {
+		x->cm->unasked[x->cell]++;
+		return true;
 	}
-	x->cm->unasked[x->cell]++;
-	return true;
+	if (x->cm->earned[x->cell]) {
+		x->cm->earned[x->cell]--;
+		return true;
+	}
+	x->cm->stats.withheld++;
+	return false;
+}
+
+void xchg_answered(struct xchg *x)
+{
+	uint16_t *earned = &x->cm->earned[x->cell];
+
+	*earned = (uint16_t)MIN(*earned + CM_EARNED, CM_EARNED_MAX);
 }
 
 void xchg_request_again(struct xchg *x)

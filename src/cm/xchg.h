@@ -65,10 +65,12 @@ void xchg_retry(struct xchg *x, rocemu_ns_t now);
 void xchg_skip(struct xchg *x, rocemu_ns_t now);
 /**
  * May a message be sent that answers nothing that came just now? The sender of a request may have
- * forged its address, so one address (a cell) gets CM_UNASKED of them in CM_UNASKED_PERIOD_NS. Each
- * call that returns true counts.
+ * forged its address, so one address (a cell) gets CM_UNASKED of them in CM_UNASKED_PERIOD_NS, and
+ * what it has earned. Each call that returns true counts.
  */
 bool xchg_may_repeat(struct xchg *x, rocemu_ns_t now);
+/** The peer has answered, so it has its address: CM_EARNED messages more may be sent to it. */
+void xchg_answered(struct xchg *x);
 /** Send the request again now, beside its timer. */
 void xchg_request_again(struct xchg *x);
 

@@ -312,6 +312,30 @@ TEST(forged_req, flood_of_one_address__others_are_repeated_to)
 	bench_end(&b);
 }
 
+/* As in a burst of connections over a network that loses many RTUs. */
+TEST(forged_req, other_connections_of_the_source_complete__repeated_to_more)
+{
+	enum { COMPLETE = 100 };
+	struct cm_conn *c[COMPLETE];
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	for (unsigned i = 0; i < COMPLETE; i++) {
+		accept_forged(&b, i, 1, &bench_other);
+		c[i] = b.event.conn;
+		bench_message(&b, c[i], ROCEMU_CM_RTU, &m);
+		m.rtu.local_comm_id += i;
+		assert_int_equal(bench_in_from(&b, &m, &bench_other), CM_DROP_NONE);
+		assert_string_equal(bench_events(&b), "RTU");
+	}
+	accept_forged(&b, COMPLETE, FORGED, &bench_other);
+	assert_int_equal(sent_in_the_end(&b), FORGED + CM_UNASKED + COMPLETE * CM_EARNED);
+	for (unsigned i = 0; i < COMPLETE; i++)
+		cm_conn_destroy(c[i], b.now);
+	bench_end(&b);
+}
+
 /* Its address is not forged. */
 TEST(forged_req, peer_answers_by_mra__repeated_to)
 {
