@@ -32,7 +32,7 @@ static uint64_t key_of(const struct rocemu_ep *ep, const struct rocemu_gid *gid,
 
 uint8_t peer_cell(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
-	return key_of(ep, gid, 0) % SHARE_CELLS;
+	return (uint8_t)(key_of(ep, gid, 0) % SHARE_CELLS);
 }
 
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn)
