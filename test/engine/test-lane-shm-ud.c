@@ -200,7 +200,8 @@ TEST(lane_shm, datagrams_to_a_receiver_that_stands_still__wait_for_room)
 	node_close_pair(&a, &b);
 }
 
-/* A ring from a to b, full. */
+/* A ring from a to b, full; both lanes are locked then. */
+static struct shm_tx *fill_ring(struct node *a, struct node *b) ACQUIRE(a->lane, b->lane);
 static struct shm_tx *fill_ring(struct node *a, struct node *b)
 {
 	struct shm_tx *t;
