@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
@@ -210,6 +211,11 @@ def devices__veth_pair__without_lo_and_ipv4_first():
     for step in steps:
         if subprocess.run([ip, *step.split()], capture_output=True).returncode:
             return "no veth interfaces here"
+    # The kernel sees the carrier a moment later.
+    for _ in range(2000):
+        if "state UP" in subprocess.run([ip, "link", "show", "vt0"], capture_output=True, text=True, check=True).stdout:
+            break
+        time.sleep(0.01)
     devs = json.loads(Result("devices", "--json").expect(0).out)
     subprocess.run([ip, "link", "del", "vt0"], check=True)
     assert [d["interface"] for d in devs if d["interface"] != "vt1"] == ["vt0"], devs
