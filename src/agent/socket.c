@@ -382,11 +382,12 @@ static void explain_in_use(const union addr *a, const char *name, char *buf, siz
 			 AGENT_PORT, name);
 	else if (owner == OWNER_USER && uid != geteuid() && agent_runs(true, 0))
 		snprintf(buf, len,
-			 "UDP port %d of %s is taken by the system-wide agent, which programs in a "
-			 "user namespace, and those from before it was started, do not use: run "
-			 "without --mount-paths, start them again, or use another address "
-			 "(ROCEMU_DEVICES)",
-			 AGENT_PORT, name);
+			 "UDP port %d of %s is taken by user %u. If that is the system-wide agent: "
+			 "programs in a user namespace, and those from before it was started, do "
+			 "not "
+			 "use it: run without --mount-paths, or start them again. Else use another "
+			 "address (ROCEMU_DEVICES)",
+			 AGENT_PORT, name, uid);
 	else if (owner == OWNER_USER && uid != geteuid() && agent_runs(false, uid))
 		snprintf(buf, len,
 			 "UDP port %d of %s is taken by the rocemu agent of user %u: use another "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads a file or standard input, decompressing gzip and zstd. Memory is bounded for any input:
- * only a buffer and the decompressor's window are kept. So is time: what becomes more than 2000
- * times its length, and more than 1 GiB, is refused.
+ * only a buffer and the decompressor's window are kept. Time is bounded as well: a file that
+ * decompressed has more than 1 GiB and more than 2000 times its length is refused.
  */
 #ifndef WIRE_SOURCE_H
 #define WIRE_SOURCE_H

@@ -118,7 +118,7 @@ static void act_wrong_addr(void)
 
 	if (!p || party_is_tokenless(p))
 		return;
-	note("user %u: an address that nobody may have", p->user);
+	note("user %u: an address that no user may have", p->user);
 	m.type = p->kind == AGENT_LANE ? AGENT_SOCKET : AGENT_GSI_OPEN;
 	m.u.socket.addr = addrs[below(ARRAY_LEN(addrs))];
 	m.u.socket.scope_id = one_in(2) ? 0 : below(1000);
