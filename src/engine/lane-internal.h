@@ -149,24 +149,19 @@ struct lane_thread {
 	bool running;
 	atomic_uint tid;  /* 0: it has not begun to run */
 	struct loop loop; /* the thread's own, as are the following */
-	struct loop_io timer_io, tick_io, forward_io;
+	struct loop_io timer_io, guard_io, forward_io;
 	struct loop_timer retry; /* sockets that could not be watched */
 	struct rcvbuf_query rcvbuf_query;
-	int timer_fd, tick_fd; /* owned */
-	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
-	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
-	uint64_t tick_active;  /* the thread's own: last_active at the last tick */
+	int timer_fd, guard_fd; /* owned */
+	rocemu_ns_t armed;	/* what timer_fd is set to; ROCEMU_NEVER: not */
 	struct spin bulk;      /* the thread's own: on polling for a bulk transfer's next packets */
 	rocemu_ns_t peer_free; /* the thread's own: when a peer has received its last packets */
 	rocemu_ns_t bulk_served; /* the thread's own: the same, of such packets */
 	struct spin events;	 /* the thread's own: on polling after completion events */
 	rocemu_ns_t event_at;	 /* the thread's own: when it raised the last one */
 	bool event_spun;	 /* the thread's own: it polled after that */
-	unsigned ticks;		 /* the thread's own: in a row in which a caller polled */
-	unsigned starved;     /* the thread's own: in a row in which the poller got no processor */
-	unsigned busy;	      /* the thread's own: in a row in which a caller only posted or sent */
-	struct poller poller; /* the thread's own */
-	atomic_uint requests; /* enum lane_request; then loop_wake() */
+	struct poller poller;	 /* the last one that moved the guard */
+	atomic_uint requests;	 /* enum lane_request; then loop_wake() */
 };
 
 /* Conditions to check when taking the lock, bits; see lane-lock.c. */
@@ -217,18 +212,16 @@ struct lane {
 	bool armed_now;		/* a CQ was armed, and none was polled in vain since then */
 	unsigned brief_polls;	/* so many of the next ones need not read the clock */
 	unsigned unsettled;	/* polls that received something since the last lane_settle() */
-	rocemu_ns_t ack_due;	/* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
-	rocemu_ns_t tap_due;	/* the capture is flushed then */
-	rocemu_ns_t next_due;	/* the earliest of all deadlines, as of the last drive */
+	rocemu_ns_t ack_due;  /* when held acknowledgements are sent; ROCEMU_NEVER: by the guard */
+	rocemu_ns_t tap_due;  /* the capture is flushed then */
+	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */
 	/* Written by any caller without the lock. */
-	atomic_uint polls;	      /* calls of lane_poll() */
-	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
-	_Atomic pid_t poller;	      /* the calling thread */
-	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
+	_Atomic uint64_t last_poll;	    /* time of the last lane_poll() */
+	_Atomic struct poller_place poller; /* the calling thread */
+	_Atomic uint64_t last_active;	    /* time of the last lane_poll() or lane_kick() */
 	_Atomic uint64_t
-		busy_since;  /* since when lane_poll() has found the lock taken; 0: it has not */
-	atomic_bool looked;  /* a thread is between lane_look() and lane_look_end() */
-	atomic_bool holding; /* delayed_ack.held, for the tick to look at */
+		busy_since; /* since when lane_poll() has found the lock taken; 0: it has not */
+	atomic_bool looked; /* a thread is between lane_look() and lane_look_end() */
 
 	struct lane_thread thread;
 	struct lane_rx rx;
@@ -460,6 +453,11 @@ void lane_drive_received(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 void lane_settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Is a caller spinning in lane_poll()? */
 bool lane_is_spun(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Will a caller poll as soon as it has a processor? */
+static inline bool lane_poller_is_displaced(const struct lane *l)
+{
+	return poller_is_displaced(atomic_load_explicit(&l->poller, memory_order_relaxed));
+}
 /** Something was written to the tap. */
 static inline void lane_tap_dirty(struct lane *l, rocemu_ns_t now)
 {
@@ -476,6 +474,8 @@ void lane_thread_stop(struct lane *l);
 
 /* ---- lane-wake.c ---- */
 
+/** Set guard_fd to the time at which the guard expires (progress.h). */
+void lane_thread_guard(struct lane *l) REQUIRES(l);
 /** Make timer_fd fire at due if it would later or not at all. */
 void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);
 /** Send the thread a request, handled in its loop. */

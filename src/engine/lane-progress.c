@@ -5,7 +5,7 @@
  *
  * The time after a receive in which acknowledgements may wait (delayed_ack) ends with the first of
  * these: a post (the answer they wait for, one system call for both), more packets,
- * DELAYED_ACK_POLL_NS of polls that find nothing, or a timer: the tick while callers poll, else
+ * DELAYED_ACK_POLL_NS of polls that find nothing, or a timer: the guard while callers poll, else
  * ack_due.
  */
 #include <sched.h>
@@ -14,12 +14,12 @@
 #include "base/util.h"
 #include "engine/lane-shm.h"
 
-#define SPIN_NS 20000u /* a fruitless poll this recent: its thread is still polling */
 #define BUSY_NS 30000u /* longer than the lock is held to send a batch */
 #define BATCHES_BETWEEN_RX \
 	8 /* a long send also receives, so that the receive buffer does not overflow */
-#define TURN_NS	       2000u /* between polls of a program that polls several CQs in a loop */
-#define COLD_SPINS     256u  /* fruitless polls after which sockets that are not hot are polled */
+#define TURN_NS	       2000u	  /* between polls of a program that polls several CQs in a loop */
+#define COOL_NS	       100000000u /* a polled socket without traffic for this long is watched again */
+#define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are polled */
 #define APP_ACTIVE_NS  1000000u /* a poll or post this recent: an answer may come */
 #define TIMER_EXACT_NS 500000u	/* a timer due sooner is never delayed */
 
@@ -39,7 +39,8 @@ static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
 bool lane_is_spun(struct lane *l, rocemu_ns_t now)
 {
 	return l->spins >= 2 &&
-	       within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed), SPIN_NS);
+	       within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed),
+		      PROGRESS_PAUSE_NS);
 }
 
 static void note_active(struct lane *l, rocemu_ns_t now)
@@ -54,7 +55,6 @@ static void release_acks(struct lane *l)
 {
 	l->delayed_ack.held = false;
 	l->ack_due = ROCEMU_NEVER;
-	atomic_store_explicit(&l->holding, false, memory_order_relaxed);
 }
 
 /* What there is to send: there is something. */
@@ -165,7 +165,7 @@ HOT void lane_settle(struct lane *l, rocemu_ns_t now)
 		due = MIN(due, l->tx.retry_at);
 	l->next_due = MIN(due, timers);
 	/* Pollers run the endpoint's timers, and a probe's is due each millisecond or so. When they
-	 * stop, the next tick sees it (watch_again()). */
+	 * stop, the guard expires. */
 	if (l->progress.mode != PROGRESS_POLLED)
 		due = MIN(due, timers + timer_slack(now, timers));
 	if (due < l->thread.armed)
@@ -182,7 +182,7 @@ static void settle(struct lane *l, rocemu_ns_t now)
 
 /*
  * After a caller's receive: the caller gets what came first. If callers poll, the timers wait for
- * the next poll that finds nothing. If none follows, the tick or watch_again() looks at them.
+ * the next poll that finds nothing. If none follows, the guard expires.
  */
 static void settle_later(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void settle_later(struct lane *l, rocemu_ns_t now)
@@ -213,7 +213,6 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 		return false;
 	l->stats->acks_held++;
 	l->ack_due = until;
-	atomic_store_explicit(&l->holding, true, memory_order_relaxed);
 	return true;
 }
 
@@ -345,7 +344,7 @@ static unsigned cold_spins(const struct lane *l)
 static void note_poll(struct lane *l, rocemu_ns_t now)
 {
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-	atomic_store_explicit(&l->poller, poller_self(), memory_order_relaxed);
+	atomic_store_explicit(&l->poller, poller_here(), memory_order_relaxed);
 	note_active(l, now);
 }
 
@@ -400,6 +399,41 @@ static bool is_served(struct lane *l, rocemu_ns_t now, uint32_t *turn)
 	return served;
 }
 
+/* Sockets whose traffic has ended need not be polled: the thread watches them. */
+static void cool_down(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void cool_down(struct lane *l, rocemu_ns_t now)
+{
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		struct lane_sock *s = l->socks[i];
+
+		if (!s->hot || within(now, s->last_rx, COOL_NS))
+			continue;
+		s->hot = false;
+		lane_thread_request(l, LANE_REQ_SOCKS);
+	}
+}
+
+/* A caller polls: who receives from now on? */
+static void note_driver(struct lane *l, rocemu_ns_t now, rocemu_ns_t last) REQUIRES(l);
+static void note_driver(struct lane *l, rocemu_ns_t now, rocemu_ns_t last)
+{
+	const bool paused = !within(now, last, PROGRESS_PAUSE_NS) && !lane_poller_is_displaced(l);
+
+	switch (progress_polled(&l->progress, now, paused)) {
+	case PROGRESS_STOP_WATCHING:
+		poller_note(&l->thread.poller, now);
+		lane_thread_request(l, LANE_REQ_STOP_WATCHING);
+		break;
+	case PROGRESS_MOVE_GUARD:
+		poller_note(&l->thread.poller, now);
+		lane_thread_guard(l);
+		cool_down(l, now);
+		break;
+	case PROGRESS_GO_ON:
+		break;
+	}
+}
+
 bool lane_poll(struct lane *l)
 {
 	return lane_poll_in_turn(l, NULL);
@@ -407,11 +441,8 @@ bool lane_poll(struct lane *l)
 
 HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 {
-	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	rocemu_ns_t now, last;
 
-	/* Several pollers may lose counts: it only matters that it changes. */
-	atomic_store_explicit(&l->polls, polls + 1, memory_order_relaxed);
 	if (!lane_trylock(l)) {
 		now = lane_now();
 		note_poll(l, now);
@@ -431,6 +462,7 @@ HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
 	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
+	note_driver(l, now, last);
 	l->vain_at = 0;
 	if (!armed_just_now(l) && lane_rx_hot(l, now)) {
 		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
@@ -438,8 +470,6 @@ HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 						  : delayed_ack_due(&l->delayed_ack, now);
 
 		l->spins = 0;
-		if (unlikely(progress_polled(&l->progress, now)))
-			lane_thread_request(l, LANE_REQ_STOP_WATCHING);
 		run_timers(l, now);
 		if (!hold_acks(l, now, until))
 			send_all(l, now);
@@ -467,6 +497,7 @@ HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 		settle(l, now);
 	}
 	lane_unlock(l);
+	poller_vain(now);
 	return true;
 }
 
@@ -480,6 +511,7 @@ static void expect_sleep(struct lane *l) REQUIRES(l);
 static void expect_sleep(struct lane *l)
 {
 	l->spins = 0;
+	progress_polls_end(&l->progress);
 	if (l->progress.mode == PROGRESS_POLLED)
 		lane_thread_request(l, LANE_REQ_WATCH);
 }
@@ -491,7 +523,7 @@ void lane_arm_hint(struct lane *l)
 	if (l->dead || !l->attached)
 		return;
 	if (l->delayed_ack.held && l->ack_due == ROCEMU_NEVER)
-		l->ack_due = delayed_ack_due(&l->delayed_ack, now); /* no more ticks */
+		l->ack_due = delayed_ack_due(&l->delayed_ack, now); /* no guard any more */
 	lane_drive(l, now);
 	expect_sleep(l);
 	l->armed_now = l->progress.mode == PROGRESS_ARMED;

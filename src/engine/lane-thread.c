@@ -4,8 +4,8 @@
  * loop and its watchers; other threads set a request flag and call loop_wake().
  *
  * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and
- * capture, set lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode
- * POLLED only. An idle lane has no timer set.
+ * capture, set lazily (only when a new deadline is earlier); guard_fd is set in mode POLLED only
+ * (progress.h). An idle lane has no timer set.
  */
 #include <errno.h>
 #include <linux/sched.h>
@@ -25,7 +25,6 @@
 #define BULK_SPIN_NS	100000u	 /* how long to poll for a bulk transfer's next packets */
 #define BULK_BUSY_NS	250000u	 /* ... at most, after it could have received what was sent to it */
 #define BULK_TURN_NS	2000000u /* ... before timers and other sockets are handled */
-#define COOL_NS		100000000u /* a polled socket without traffic for this long is watched again */
 
 enum {
 	RETRY_MS = 10,
@@ -35,7 +34,6 @@ enum {
 	EVENT_WAITS = 4,	 /* short waits between events after which the thread polls */
 	BULK_BURSTS = 2, /* polling was worth it if at least this many come soon after the first */
 	FORWARD_ROUNDS = 64,
-	STARVED_TICKS = 8, /* ticks that the thread waits for a poller that gets no CPU */
 };
 
 /* ---- watching ---- */
@@ -94,19 +92,11 @@ static void on_retry(struct loop_timer *t)
 	lane_unlock(l);
 }
 
-static void set_tick(struct lane *l, uint64_t period_ns)
-{
-	const struct timespec period = {.tv_nsec = (long)period_ns};
-	const struct itimerspec its = {.it_interval = period, .it_value = period};
-
-	timerfd_settime(l->thread.tick_fd, 0, &its, NULL);
-}
-
 /* Callers poll: let them. */
 static void stop_watching(struct lane *l) REQUIRES(l);
 static void stop_watching(struct lane *l)
 {
-	progress_stop_watching(&l->progress);
+	progress_stop_watching(&l->progress, lane_now());
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
 
@@ -117,11 +107,7 @@ static void stop_watching(struct lane *l)
 	if (unlikely(l->shm != NULL))
 		lane_shm_awake(l);
 	l->stats->mode_changes++;
-	l->thread.ticks = 0;
-	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
-	l->thread.tick_active = atomic_load_explicit(&l->last_active, memory_order_relaxed);
-	l->thread.busy = 0;
-	set_tick(l, PROGRESS_TICK_NS);
+	lane_thread_guard(l);
 }
 
 /* Before the thread waits: request wakeups from the rings' senders, and check once more. */
@@ -136,34 +122,16 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled) REQUIRES(
 static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 {
 	progress_rearm(&l->progress, now, stalled);
-	set_tick(l, 0);
+	lane_thread_guard(l);
 	watch_or_retry(l);
 	rest(l);
 	if (l->unsettled)
 		lane_settle(l, now);
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
-	/* Send what a poll left to the tick: there are no more ticks. */
+	/* Send what a poll left to the guard, which is off now. */
 	if (l->delayed_ack.held && l->ack_due == ROCEMU_NEVER)
 		lane_drive_all(l, now);
-}
-
-/* Sockets whose traffic has ended need not be polled. */
-static void cool_down(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-static void cool_down(struct lane *l, rocemu_ns_t now)
-{
-	bool cooled = false;
-
-	for (unsigned i = 0; i < l->nsocks; i++) {
-		struct lane_sock *s = l->socks[i];
-
-		if (!s->hot || now < s->last_rx || now - s->last_rx < COOL_NS)
-			continue;
-		s->hot = false;
-		cooled = true;
-	}
-	if (cooled)
-		watch_or_retry(l);
 }
 
 /* ---- callbacks ---- */
@@ -286,8 +254,11 @@ HOT static bool serve_and_unlock(struct lane *l, struct lane_sock *s)
 
 	datagrams = serve(l, s, now);
 	events = events_raised(l) - events;
-	if (datagrams && progress_woken(&l->progress, now, spun))
-		stop_watching(l);
+	if (datagrams && !spun && !lane_poller_is_displaced(l))
+		progress_polls_end(&l->progress);
+	/* The first packet in a long time: callers poll it from now on. */
+	if (s && s->hot && l->progress.mode == PROGRESS_POLLED)
+		loop_unwatch(&l->thread.loop, &s->io);
 	lane_unlock(l);
 	if (datagrams >= RX_BULK && !spun)
 		serve_bulk(l, s, time_since(now, l->thread.bulk_served));
@@ -366,50 +337,45 @@ static void on_ring(struct loop_io *io)
 	lane_unlock(l);
 }
 
-static void on_tick(struct loop_io *io)
+/* What does the poller do? Without the lock, for which it might wait. */
+static enum progress_poller look_at_poller(struct lane *l)
+{
+	const rocemu_ns_t now = lane_now();
+	const uint64_t active = atomic_load_explicit(&l->last_active, memory_order_relaxed);
+	struct poller p;
+	bool waits;
+
+	if (time_since(now, active) < PROGRESS_GUARD_NS / 2 || !lane_trylock(l))
+		return PROGRESS_POSTS;
+	p = l->thread.poller;
+	lane_unlock(l);
+	waits = poller_waits(&p, now);
+	lane_lock(l);
+	if (l->thread.poller.at_ns < now)
+		l->thread.poller = p;
+	lane_unlock(l);
+	return waits ? PROGRESS_WAITS : PROGRESS_AWAY;
+}
+
+static void on_guard(struct loop_io *io)
 {
 	struct lane *l = io->data;
-	const uint64_t active = atomic_load_explicit(&l->last_active, memory_order_relaxed);
-	const bool posted = active != l->thread.tick_active;
-	const uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
-	const bool polled = polls != l->thread.tick_polls;
-	const bool starves = poller_starves(
-		&l->thread.poller, atomic_load_explicit(&l->poller, memory_order_relaxed),
-		l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS,
-		polled);
+	const enum progress_poller poller = look_at_poller(l);
 	rocemu_ns_t now;
-	bool on;
+	bool received;
 
-	drain_fd(l->thread.tick_fd);
-	l->thread.tick_polls = polls;
-	l->thread.tick_active = active;
-	l->thread.starved = starves ? l->thread.starved + 1 : 0;
-	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
-		set_tick(l, PROGRESS_TICK_CALM_NS);
-	/* Usually the pollers do all the work: do not compete with them. */
-	if (polled && !atomic_load_explicit(&l->holding, memory_order_relaxed) && polls % 64)
-		return;
-	if (lane_trylock(l)) {
-		on = progress_goes_on(&l->thread.busy, polled, posted);
-	} else {
-		on = progress_goes_on(&l->thread.busy, polled, true);
-		if (on)
-			return; /* a caller is at work */
-		lane_lock(l);
-	}
+	drain_fd(l->thread.guard_fd);
+	lane_lock(l);
 	now = lane_now();
-	if (l->progress.mode == PROGRESS_POLLED) {
-		const bool received = !polled && lane_rx_hot(l, now);
-		const bool stalled = received && !on;
-
-		l->stats->stalls += stalled;
-		/* Held since before the last tick, or no caller is left to release them. */
-		if (!polled || now - l->delayed_ack.since >= PROGRESS_TICK_NS / 2)
-			lane_drive_all(l, now);
-		/* A runnable poller continues soon; until then the ticks make progress. */
-		if (!on && (!starves || l->thread.starved > STARVED_TICKS))
-			watch_again(l, now, stalled && !starves);
-		cool_down(l, now);
+	if (l->progress.mode == PROGRESS_POLLED && now >= l->progress.guard) {
+		received = lane_rx_hot(l, now);
+		lane_drive_all(l, now);
+		if (progress_guard(&l->progress, now, poller)) {
+			lane_thread_guard(l);
+		} else {
+			l->stats->stalls += received;
+			watch_again(l, now, received);
+		}
 	}
 	lane_unlock(l);
 }
@@ -533,8 +499,8 @@ static int open_fds(struct lane *l)
 	t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (t->timer_fd < 0)
 		return -errno;
-	t->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (t->tick_fd < 0)
+	t->guard_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (t->guard_fd < 0)
 		return -errno;
 	return loop_init(&t->loop, on_wake, look, l);
 }
@@ -549,7 +515,7 @@ static int watch_all(struct lane *l)
 	if (!err)
 		err = watch_fd(l, &t->timer_io, on_timer, t->timer_fd);
 	if (!err)
-		err = watch_fd(l, &t->tick_io, on_tick, t->tick_fd);
+		err = watch_fd(l, &t->guard_io, on_guard, t->guard_fd);
 	if (!err && l->forward)
 		err = watch_fd(l, &t->forward_io, on_forward, forward_fd(l->forward));
 	return err;
@@ -591,7 +557,7 @@ void lane_thread_stop(struct lane *l)
 	loop_fini(&t->loop);
 	if (t->timer_fd >= 0)
 		close(t->timer_fd);
-	if (t->tick_fd >= 0)
-		close(t->tick_fd);
-	t->timer_fd = t->tick_fd = -1;
+	if (t->guard_fd >= 0)
+		close(t->guard_fd);
+	t->timer_fd = t->guard_fd = -1;
 }

@@ -14,19 +14,30 @@ rocemu_ns_t lane_now(void)
 	return monotonic_ns();
 }
 
-void lane_thread_arm(struct lane *l, rocemu_ns_t due)
+/* due: 0: never. */
+static int set_timer(int fd, rocemu_ns_t due)
 {
 	const struct itimerspec its = {
 		.it_value =
 			{
 				.tv_sec = (time_t)(due / NS_PER_S),
-				.tv_nsec = (long)(due % NS_PER_S) +
-					   (due == 0), /* all zero would disarm it */
+				.tv_nsec = (long)(due % NS_PER_S),
 			},
 	};
 
-	if (timerfd_settime(l->thread.timer_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0)
+	return timerfd_settime(fd, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+void lane_thread_arm(struct lane *l, rocemu_ns_t due)
+{
+	if (set_timer(l->thread.timer_fd, MAX(due, 1u)) == 0)
 		l->thread.armed = due;
+}
+
+void lane_thread_guard(struct lane *l)
+{
+	(void)set_timer(l->thread.guard_fd,
+			l->progress.mode == PROGRESS_POLLED ? l->progress.guard : 0);
 }
 
 void lane_thread_request(struct lane *l, enum lane_request what)

@@ -54,8 +54,8 @@ static void disown(struct lane *l)
 		forward_close(l->forward);
 	if (l->thread.timer_fd >= 0)
 		close(l->thread.timer_fd);
-	if (l->thread.tick_fd >= 0)
-		close(l->thread.tick_fd);
+	if (l->thread.guard_fd >= 0)
+		close(l->thread.guard_fd);
 	loop_fini(&l->thread.loop);
 	if (l->watch)
 		agent_watch_forget(l->watch);
@@ -251,7 +251,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	l->on_orphaned = config->on_orphaned;
 	l->user = config->user;
 	l->further = config->further;
-	l->thread.timer_fd = l->thread.tick_fd = -1;
+	l->thread.timer_fd = l->thread.guard_fd = -1;
 	loop_none(&l->thread.loop);
 	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
 	progress_init(&l->progress);

@@ -168,8 +168,8 @@ void lane_flush(struct lane *l) REQUIRES(l);
 /**
  * A consumer found its CQ empty (lock not held): if the lock is free, receive what is there without
  * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
- * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
- * something to send with them.
+ * for the next kick or poll, at most until the guard expires (progress.h): the caller is likely to
+ * have something to send with them.
  * @return false: another thread has the lock, or waits for it, and makes progress (of joined lanes:
  * on one).
  */

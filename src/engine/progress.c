@@ -5,63 +5,72 @@
 
 void progress_init(struct progress *p)
 {
-	*p = (struct progress){.mode = PROGRESS_ARMED, .need = PROGRESS_EVIDENCE};
+	*p = (struct progress){
+		.mode = PROGRESS_ARMED,
+		.need = PROGRESS_NEED_NS,
+		.patience = PROGRESS_GUARD_NS,
+	};
 }
 
 /* The effect of an old misprediction decays: by half every second. */
 static void decay(struct progress *p, rocemu_ns_t now)
 {
-	while (p->need > PROGRESS_EVIDENCE && now - p->stalled >= PROGRESS_STALL_DECAY_NS) {
-		p->need = MAX(p->need / 2, (uint32_t)PROGRESS_EVIDENCE);
+	while (p->need > PROGRESS_NEED_NS && now - p->stalled >= PROGRESS_STALL_DECAY_NS) {
+		p->need = MAX(p->need / 2, (rocemu_ns_t)PROGRESS_NEED_NS);
 		p->stalled += PROGRESS_STALL_DECAY_NS;
 	}
 }
 
-static bool count_evidence(struct progress *p, rocemu_ns_t now)
+HOT enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool paused)
 {
-	if (p->mode == PROGRESS_POLLED)
-		return false;
-	decay(p, now);
-	return ++p->evidence >= p->need;
+	if (p->mode == PROGRESS_POLLED) {
+		if (now + p->patience / 2 < p->guard)
+			return PROGRESS_GO_ON;
+		p->guard = now + p->patience;
+		p->busy = 0;
+		return PROGRESS_MOVE_GUARD;
+	}
+	if (paused || !p->since)
+		p->since = now;
+	/* Another thread may have read the clock earlier, and polled later. */
+	if (now < p->since + p->need)
+		return PROGRESS_GO_ON;
+	p->since = now;
+	return PROGRESS_STOP_WATCHING;
 }
 
-bool progress_polled(struct progress *p, rocemu_ns_t now)
+void progress_polls_end(struct progress *p)
 {
-	return count_evidence(p, now);
+	p->since = 0;
 }
 
-bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning)
-{
-	if (spinning)
-		return count_evidence(p, now);
-	p->evidence /= 2;
-	return false;
-}
-
-void progress_stop_watching(struct progress *p)
+void progress_stop_watching(struct progress *p, rocemu_ns_t now)
 {
 	p->mode = PROGRESS_POLLED;
-	p->evidence = 0;
+	p->busy = 0;
+	p->guard = now + p->patience;
 }
 
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)
 {
 	p->mode = PROGRESS_ARMED;
-	p->evidence = 0;
+	p->since = 0;
+	p->patience = PROGRESS_GUARD_NS;
 	decay(p, now);
 	if (stalled) {
-		p->need = MIN(p->need * 2, (uint32_t)PROGRESS_EVIDENCE_MAX);
+		p->need = MIN(p->need * 2, (rocemu_ns_t)PROGRESS_NEED_MAX_NS);
 		p->stalled = now;
 	}
 }
 
-bool progress_goes_on(unsigned *ticks, bool polled, bool busy)
+bool progress_guard(struct progress *p, rocemu_ns_t now, enum progress_poller poller)
 {
-	if (polled || !busy) {
-		*ticks = 0;
-		return polled;
-	}
-	return (*ticks)++ < PROGRESS_BUSY_TICKS;
+	if (poller == PROGRESS_AWAY || (poller == PROGRESS_POSTS && ++p->busy > PROGRESS_BUSY))
+		return false;
+	if (poller == PROGRESS_WAITS)
+		p->patience = MIN(2 * p->patience, (rocemu_ns_t)PROGRESS_GUARD_MAX_NS);
+	p->guard = now + p->patience;
+	return true;
 }
 
 void delayed_ack_init(struct delayed_ack *a)

@@ -3,14 +3,25 @@
  * Decides which thread makes progress on a lane, and when acknowledgements are sent: decisions
  * only, no socket, no clock, so that tests run in virtual time. Guarded by the lane's lock.
  *
- * Watching: while application threads poll, they take the packets, and waking the lane's thread for
+ * Who receives: while application threads poll, they take the packets. Waking the lane's thread for
  * each of them only costs time: an interrupt to another CPU on the sender's side, two context
- * switches on this one. The thread itself cannot see that it was woken in vain (epoll checks again
- * and sleeps on), so callers count their receives.
+ * switches on this one.
  *
  *   ARMED    the thread watches the sockets.
- *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and checks only
- *            every tick whether a caller still polls.
+ *   POLLED   the thread does not watch the sockets that callers poll. A timer, the guard, wakes it
+ *            when polls stop: polls move the timer on.
+ *
+ *   state    event                                             next state
+ *   ARMED    callers have polled for `need` without a pause    POLLED
+ *   POLLED   a caller is about to sleep                        ARMED
+ *   POLLED   the guard expires, and the poller
+ *              has posted in the meantime                      POLLED, PROGRESS_BUSY times in a row
+ *              is runnable, but has no processor               POLLED
+ *              sleeps or computes                              ARMED
+ *
+ * If the poller sleeps or computes and a packet has waited for it, it was wrong to rely on it: then
+ * `need` is doubled. A poller that waits for a processor polls as soon as it has one. Until then
+ * the thread drives the lane each time the guard expires.
  *
  * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the
  * answer shares its system call and, on the other side, its receive. Whether a lane's applications
@@ -38,20 +49,19 @@
 #include "engine/lane.h"
 
 /*
- * How often the thread checks whether a caller still polls, and so how long a packet or an
- * acknowledgement may wait when polling has stopped. A tick costs the poller some 10 to 20 us (two
- * context switches and a timer interrupt, on a virtual machine); so it becomes rarer when polling
- * has gone on for a while.
+ * So long after the last poll the guard expires, or half of it: a poll moves it on when half of it
+ * has passed, since that is a system call. So long a packet or an acknowledgement may wait when
+ * polling has stopped.
  */
-#define PROGRESS_TICK_NS	250000u
-#define PROGRESS_TICK_CALM_NS	1000000u
+#define PROGRESS_GUARD_NS	1000000u
+#define PROGRESS_GUARD_MAX_NS	4000000u
+#define PROGRESS_PAUSE_NS	20000u /* between two polls: the caller does something else */
+#define PROGRESS_NEED_NS	100000u
+#define PROGRESS_NEED_MAX_NS	25600000u
 #define PROGRESS_STALL_DECAY_NS 1000000000u
 
 enum {
-	PROGRESS_CALM_TICKS = 8,
-	PROGRESS_EVIDENCE = 16,
-	PROGRESS_EVIDENCE_MAX = 4096,
-	PROGRESS_BUSY_TICKS = 8,
+	PROGRESS_BUSY = 8,
 	DELAYED_ACK_MAX_SCORE = 7,
 	DELAYED_ACK_THRESHOLD = 4,
 	DELAYED_ACK_TIMER_SHIFT = 2, /* the timer is at most this many times doubled */
@@ -85,39 +95,54 @@ enum progress_mode { PROGRESS_ARMED, PROGRESS_POLLED };
 
 struct progress {
 	enum progress_mode mode;
-	uint32_t evidence;   /* receives by callers, less half at each that the thread had to do */
-	uint32_t need;	     /* evidence it takes to stop watching */
-	rocemu_ns_t stalled; /* when need was last doubled or decayed */
+	unsigned busy;	      /* times in a row that the guard expired, and the poller had posted */
+	rocemu_ns_t since;    /* ARMED: callers poll without a pause since then; 0: they do not */
+	rocemu_ns_t need;     /* ... and how long they have to */
+	rocemu_ns_t stalled;  /* when need was last doubled or halved */
+	rocemu_ns_t guard;    /* POLLED: when the guard expires */
+	rocemu_ns_t patience; /* ... and how long after the last poll that is */
+};
+
+enum progress_next {
+	PROGRESS_GO_ON,
+	PROGRESS_STOP_WATCHING, /* the thread should call progress_stop_watching() */
+	PROGRESS_MOVE_GUARD,	/* set the guard's timer to guard */
+};
+
+/** What the poller does when the guard expires. */
+enum progress_poller {
+	PROGRESS_POSTS, /* a post of many long messages sends them, and so does a poll that finds
+			   room in the window */
+	PROGRESS_WAITS, /* runnable, and without a processor */
+	PROGRESS_AWAY,	/* it sleeps or computes */
 };
 
 void progress_init(struct progress *p);
 
-/** A caller's poll received something. @return true: the thread should stop watching
- * (progress_stop_watching()). */
-bool progress_polled(struct progress *p, rocemu_ns_t now);
+/** A caller polls. paused: not at once after the last poll, though it could have. */
+enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool paused);
 
 /**
- * The thread was woken and received something. spinning: while a caller was polling for it, so that
- * it only won a race. @return as progress_polled().
+ * A caller may sleep now; or, in mode ARMED, the thread received a packet while no caller polled,
+ * though none waited for a processor: a program that also waits for something else, as for a change
+ * in its memory.
  */
-bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning);
+void progress_polls_end(struct progress *p);
 
-/** The thread stops watching: mode is POLLED. */
-void progress_stop_watching(struct progress *p);
+/** The thread stops watching: mode is POLLED, and the timer has to be set to guard. */
+void progress_stop_watching(struct progress *p, rocemu_ns_t now);
 
 /**
- * No caller polled during a tick, or one is about to sleep: watch again, mode is ARMED. stalled: a
- * packet had been waiting, so it was wrong to stop; next time it takes more evidence.
+ * The thread watches again: mode is ARMED. stalled: a packet had been waiting, so it was wrong to
+ * stop.
  */
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled);
 
 /**
- * A tick ends in mode POLLED. polled: a caller polled in it. busy: a caller posted in it, or is
- * inside the lane now: a post of many long messages sends them, and so does a poll that finds room
- * in the window. *ticks: how many such ticks there were in a row, changed here.
- * @return will the caller poll again? false: the thread should watch, progress_rearm().
+ * The guard has expired in mode POLLED.
+ * @return true: the timer has to be set to guard; false: the thread should call progress_rearm().
  */
-bool progress_goes_on(unsigned *ticks, bool polled, bool busy);
+bool progress_guard(struct progress *p, rocemu_ns_t now, enum progress_poller poller);
 
 struct delayed_ack {
 	uint8_t score;	   /* DELAYED_ACK_THRESHOLD and above: answers are expected */

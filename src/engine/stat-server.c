@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "engine/lane.h"
+#include "engine/poller.h"
 #include "engine/stat-dir.h"
 
 enum {
@@ -158,6 +159,7 @@ static int listen_in(const char *dir)
 	if (fd < 0)
 		return fd;
 	stat_dir_sweep(dir, fd);
+	poller_share(fd);
 	close(fd);
 	return stat_dir_listen(dir, server.path);
 }

@@ -30,10 +30,10 @@ static void expect_answers(struct node *n)
 }
 
 /*
- * A caller's poll leaves an ACK to the tick, and the tick ends before it came: another caller has
- * requested the thread to watch again. The order is random, so it is tried often.
+ * A caller's poll leaves an ACK to the guard, and the guard ends before it expired: another caller
+ * has requested the thread to watch again. The order is random, so it is tried often.
  */
-TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
+TEST(lane, ack_held_for_a_guard_that_ends__sent_all_the_same)
 {
 	struct node a, b;
 	unsigned held = 0;

@@ -99,7 +99,7 @@ TEST(lane_arm, time_is_over__acknowledgement_is_sent)
 	let_time_pass(PROGRESS_ARMED);
 }
 
-/* The acknowledgement was left to the tick, and there are no more ticks. */
+/* The acknowledgement was left to the guard, which is off now. */
 TEST(lane_arm, time_is_over_after_polling__acknowledgement_is_sent)
 {
 	let_time_pass(PROGRESS_POLLED);

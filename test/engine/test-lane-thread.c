@@ -260,8 +260,8 @@ TEST(lane, polling_stops_and_starts__no_lost_wakeup)
 	node_close_pair(&a, &b);
 }
 
-/* Without the hint, and without a poll, the tick must find out. */
-TEST(lane, polled_then_silent__tick_watches_again)
+/* Without the hint, and without a poll, the guard must find out. */
+TEST(lane, polled_then_silent__guard_watches_again)
 {
 	struct pollfd pfd = {.events = POLLIN};
 	struct node a, b;
@@ -306,8 +306,8 @@ static unsigned unsettled(struct node *n)
 	return polls;
 }
 
-/* A poll that receives leaves timers to the next one. If there is none, the tick looks at them. */
-TEST(lane, receives_then_silence__tick_looks_at_timers)
+/* A poll that receives leaves timers to the next one. If there is none, the guard expires. */
+TEST(lane, receives_then_silence__guard_looks_at_timers)
 {
 	struct node a, b;
 
@@ -324,7 +324,8 @@ TEST(lane, receives_then_silence__tick_looks_at_timers)
 	node_close_pair(&a, &b);
 }
 
-/* As the tick, where a caller is about to sleep and another one has just received something. */
+/* As when the guard expires, where a caller is about to sleep and another one has just received
+ * something. */
 TEST(lane, receives_then_watched_again__timers_looked_at)
 {
 	struct node a, b;
@@ -349,9 +350,7 @@ TEST(lane, receives_then_watched_again__timers_looked_at)
 	node_close_pair(&a, &b);
 }
 
-/* Not many ticks even if they are frequent, and more than one if they are rare. */
-#define LONG_CALL_NS (PROGRESS_BUSY_TICKS * PROGRESS_TICK_NS + 100000)
-_Static_assert(LONG_CALL_NS > 2 * PROGRESS_TICK_CALM_NS, "the second tick sees no poll");
+#define LONG_CALL_NS (4 * PROGRESS_GUARD_NS)
 
 /* @return did b's callers go on to poll alone, by the thread's judgement? */
 static bool polls_on_after_long_call(struct node *a, struct node *b)
@@ -378,11 +377,11 @@ static bool polls_on_after_long_call(struct node *a, struct node *b)
 }
 
 /*
- * A call that lasts longer than a tick, with a packet in the socket: its caller polls again
- * afterwards. On a busy machine some calls last for too many ticks: so most have to be right, and a
+ * The guard expires during a call, with a packet in the socket: its caller polls again
+ * afterwards. On a busy machine some calls last too long: so most have to be right, and a
  * round of them is repeated.
  */
-TEST(lane, call_longer_than_a_tick__polling_goes_on)
+TEST(lane, guard_expires_during_a_call__polling_goes_on)
 {
 	enum { CALLS = 100 };
 	const uint64_t end = lane_now() + (uint64_t)NODE_PATIENCE_MS * 1000000;
@@ -428,7 +427,7 @@ TEST(lane, idle_after_traffic__no_cpu)
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	node_ping_pong(&a, &b, 200, 16);
-	let_pass(400); /* tick and timers run out */
+	let_pass(400); /* guard and timers run out */
 	wakeups = node_stats(&a).thread_wakeups + node_stats(&b).thread_wakeups;
 	cpu = thread_cpu_ns(&a) + thread_cpu_ns(&b);
 	let_pass(300);

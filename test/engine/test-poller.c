@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Real threads that sleep, compute, or get no processor. */
+/* Real threads that poll, sleep, compute, or get no processor. */
 #include "test.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/poller.h"
 
-enum { SPAN_NS = 1000000, PATIENCE_NS = 1000000000, LOOKS = 50 };
+enum { SPAN_NS = 1000000, PATIENCE_NS = 1000000000 };
 
 struct worker {
 	pthread_t id;
@@ -65,16 +72,139 @@ static void end(struct worker *w)
 static bool look(struct worker *w, bool wanted)
 {
 	const struct timespec span = {.tv_nsec = SPAN_NS};
-	struct poller p = {0};
-	bool starves = !wanted;
+	const uint64_t end = monotonic_ns() + 60ull * PATIENCE_NS;
+	struct poller p = {.tid = w->tid};
+	bool waits;
 
-	poller_starves(&p, w->tid, SPAN_NS, false);
-	for (uint64_t ns = 0; ns < 60ull * PATIENCE_NS && starves != wanted; ns += SPAN_NS) {
+	poller_waits(&p, monotonic_ns());
+	do {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
-		starves = poller_starves(&p, w->tid, SPAN_NS, false);
-	}
-	return starves;
+		waits = poller_waits(&p, monotonic_ns());
+	} while (waits != wanted && monotonic_ns() < end);
+	return waits;
 }
+
+/* This thread and this one only may use the processor. */
+static cpu_set_t pin(struct worker *w)
+{
+	cpu_set_t all;
+	int cpu = 0;
+
+	assert_return_code(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (!CPU_ISSET((size_t)cpu, &all))
+		cpu++;
+	CPU_ZERO(&w->cpu);
+	CPU_SET((size_t)cpu, &w->cpu);
+	return all;
+}
+
+/* ---- turns ---- */
+
+static atomic_uint yields;
+
+int sched_yield(void)
+{
+	yields++;
+	return (int)syscall(SYS_sched_yield);
+}
+
+/* A poller on this thread's processor. */
+static void *polls_once(void *arg)
+{
+	(void)arg;
+	poller_vain(1);
+	return NULL;
+}
+
+static void let_another_poll(void)
+{
+	pthread_t id;
+
+	assert_int_equal(pthread_create(&id, NULL, polls_once, NULL), 0);
+	assert_int_equal(pthread_join(id, NULL), 0);
+}
+
+/* Vain polls, one each microsecond. @return yields in them. */
+static unsigned poll_in_vain(uint64_t *now, unsigned polls)
+{
+	const unsigned before = yields;
+
+	for (unsigned i = 0; i < polls; i++)
+		poller_vain(*now += 1000);
+	return yields - before;
+}
+
+TEST(poller, processor_is_its_own__never_yields)
+{
+	struct worker here = {0};
+	const cpu_set_t all = pin(&here);
+	uint64_t now = 1000;
+
+	assert_return_code(sched_setaffinity(0, sizeof(here.cpu), &here.cpu), 0);
+	poll_in_vain(&now, 100); /* other threads were here before */
+	assert_int_equal(poll_in_vain(&now, 100000), 0);
+	assert_false(poller_is_displaced(poller_here()));
+	assert_return_code(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+TEST(poller, another_one_was_here__yields_after_its_turn)
+{
+	struct worker here = {0};
+	const cpu_set_t all = pin(&here);
+	uint64_t now = 1000;
+
+	assert_return_code(sched_setaffinity(0, sizeof(here.cpu), &here.cpu), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		let_another_poll();
+		assert_true(poller_is_displaced(poller_here()));
+		assert_int_equal(poll_in_vain(&now, 1), 0);
+		assert_false(poller_is_displaced(poller_here()));
+		assert_int_equal(poll_in_vain(&now, POLLER_TURN_NS / 1000 - 1), 0);
+		assert_int_equal(poll_in_vain(&now, 1), 1);
+	}
+	/* It has gone: a few times, and no more. */
+	assert_in_range(poll_in_vain(&now, 100), 1, 20);
+	assert_int_equal(poll_in_vain(&now, 100000), 0);
+	assert_return_code(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+/* Two processes, with the user's table: each sees that the other one was there. */
+TEST(poller, shared_table__seen_by_another_process)
+{
+	char dir[] = "/tmp/test-poller-XXXXXX";
+	struct worker here = {0};
+	const cpu_set_t all = pin(&here);
+	struct stat st;
+	int fd, status;
+	pid_t child;
+
+	assert_non_null(mkdtemp(dir));
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_return_code(fd, errno);
+	assert_return_code(sched_setaffinity(0, sizeof(here.cpu), &here.cpu), 0);
+	poller_share(fd);
+	assert_return_code(fstatat(fd, "pollers", &st, 0), errno);
+	assert_int_equal(st.st_mode, S_IFREG | 0600);
+	poller_vain(1000);
+	assert_false(poller_is_displaced(poller_here()));
+	child = fork();
+	if (!child) {
+		poller_forget();
+		if (!poller_is_displaced(poller_here()))
+			_exit(1);
+		poller_vain(1000);
+		_exit(poller_is_displaced(poller_here()));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_true(poller_is_displaced(poller_here()));
+	assert_return_code(sched_setaffinity(0, sizeof(all), &all), 0);
+	assert_return_code(unlinkat(fd, "pollers", 0), errno);
+	close(fd);
+	assert_return_code(rmdir(dir), errno);
+}
+
+/* ---- waits ---- */
 
 TEST(poller, own_number__that_of_the_system)
 {
@@ -82,30 +212,44 @@ TEST(poller, own_number__that_of_the_system)
 	assert_int_equal(poller_self(), gettid());
 }
 
-TEST(poller, nobody_polled__does_not_starve)
+TEST(poller, nobody_polled__does_not_wait)
 {
 	struct poller p = {0};
 
-	assert_false(poller_starves(&p, 0, SPAN_NS, false));
-	assert_false(poller_starves(&p, 0, SPAN_NS, false));
+	assert_false(poller_waits(&p, 1000));
+	assert_false(poller_waits(&p, 2000));
 }
 
-TEST(poller, sleeps__does_not_starve)
+TEST(poller, this_thread_polls__does_not_wait)
+{
+	const uint64_t begin = monotonic_ns();
+	struct poller p;
+
+	do {
+		poller_note(&p, monotonic_ns());
+		assert_int_equal(p.tid, gettid());
+		while (monotonic_ns() < p.at_ns + SPAN_NS)
+			;
+	} while (poller_waits(&p, monotonic_ns()) && monotonic_ns() < begin + 60ull * PATIENCE_NS);
+	assert_true(monotonic_ns() < begin + 60ull * PATIENCE_NS);
+}
+
+TEST(poller, sleeps__does_not_wait)
 {
 	struct worker w = {0};
-	struct poller p = {0};
+	struct poller p;
 
 	begin(&w, sleeps);
+	p = (struct poller){.tid = w.tid};
 	while (look(&w, false)) /* it is on its way to sleep */
 		;
-	poller_starves(&p, w.tid, SPAN_NS, false);
-	assert_false(poller_starves(&p, w.tid, SPAN_NS, false));
+	assert_false(poller_waits(&p, monotonic_ns()));
 	end(&w);
 	/* It has gone. */
-	assert_false(poller_starves(&p, w.tid, SPAN_NS, false));
+	assert_false(poller_waits(&p, monotonic_ns()));
 }
 
-TEST(poller, computes__does_not_starve)
+TEST(poller, computes__does_not_wait)
 {
 	struct worker w = {0};
 
@@ -114,27 +258,15 @@ TEST(poller, computes__does_not_starve)
 	end(&w);
 }
 
-TEST(poller, others_have_its_processor__starves)
+TEST(poller, others_have_its_processor__waits)
 {
-	const struct timespec span = {.tv_nsec = SPAN_NS};
 	struct worker poller = {.policy = SCHED_IDLE}, other = {0};
-	struct poller p = {0};
-	cpu_set_t all;
-	int cpu = 0;
 
-	assert_return_code(sched_getaffinity(0, sizeof(all), &all), 0);
-	while (!CPU_ISSET((size_t)cpu, &all))
-		cpu++;
-	CPU_SET((size_t)cpu, &poller.cpu);
+	pin(&poller);
 	other.cpu = poller.cpu;
 	begin(&poller, computes);
 	begin(&other, computes);
 	assert_true(look(&poller, true));
-	/* It polls all the same. */
-	for (int i = 0; i < LOOKS; i++) {
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
-		assert_false(poller_starves(&p, poller.tid, SPAN_NS, true));
-	}
 	end(&other);
 	end(&poller);
 }

@@ -6,101 +6,173 @@
 
 static const rocemu_ns_t us = 1000, ms = 1000000, s = 1000000000;
 
-/* Receives by a caller until the thread stops watching. */
-static unsigned polls_until_stopped(struct progress *p, rocemu_ns_t now)
+/* Polls without a pause from *now on, until the thread should stop watching. @return for how long.
+ */
+static rocemu_ns_t poll_until_stopped(struct progress *p, rocemu_ns_t *now)
 {
-	unsigned n = 1;
+	const rocemu_ns_t begin = *now;
 
-	while (!progress_polled(p, now))
-		n++;
-	progress_stop_watching(p);
-	return n;
+	while (progress_polled(p, *now, false) != PROGRESS_STOP_WATCHING)
+		*now += us;
+	progress_stop_watching(p, *now);
+	return *now - begin;
 }
 
-TEST(progress, thread_gets_the_data__stays_armed)
+/* A lane in mode POLLED. */
+static rocemu_ns_t init_polled(struct progress *p)
+{
+	rocemu_ns_t now = s;
+
+	progress_init(p);
+	assert_int_equal(p->mode, PROGRESS_ARMED);
+	assert_int_equal(poll_until_stopped(p, &now), PROGRESS_NEED_NS);
+	assert_int_equal(p->mode, PROGRESS_POLLED);
+	assert_int_equal(p->guard, now + PROGRESS_GUARD_NS);
+	return now;
+}
+
+TEST(progress, polls_with_pauses__stays_armed)
 {
 	struct progress p;
 
 	progress_init(&p);
-	for (unsigned i = 0; i < 1000; i++)
-		assert_false(progress_woken(&p, i * us, false));
-	assert_int_equal(p.mode, PROGRESS_ARMED);
+	for (unsigned i = 1; i < 1000; i++)
+		assert_int_equal(progress_polled(&p, i * 15 * us, i % 5 == 0), PROGRESS_GO_ON);
 }
 
-TEST(progress, callers_get_the_data__stops_after_evidence)
+TEST(progress, sleeps_after_polls__stays_armed)
 {
 	struct progress p;
 
 	progress_init(&p);
-	assert_int_equal(polls_until_stopped(&p, s), PROGRESS_EVIDENCE);
-	assert_int_equal(p.mode, PROGRESS_POLLED);
-	assert_false(progress_polled(&p, s));
-}
-
-TEST(progress, thread_as_often_as_callers__stays_armed)
-{
-	struct progress p;
-
-	progress_init(&p);
-	for (unsigned i = 0; i < 1000; i++) {
-		assert_false(progress_polled(&p, s));
-		assert_false(progress_woken(&p, s, false));
+	for (unsigned i = 1; i < 1000; i++) {
+		assert_int_equal(progress_polled(&p, i * 15 * us, false), PROGRESS_GO_ON);
+		if (i % 5 == 0)
+			progress_polls_end(&p);
 	}
 }
 
-TEST(progress, race_won_against_spinning_caller__evidence_too)
+/* The thread may not get to stop: a request may be overtaken by another one. */
+TEST(progress, thread_goes_on_to_watch__asked_again)
+{
+	rocemu_ns_t now = s;
+	struct progress p;
+	unsigned asked = 0;
+
+	progress_init(&p);
+	for (; now < s + 10 * PROGRESS_NEED_NS; now += us)
+		asked += progress_polled(&p, now, false) == PROGRESS_STOP_WATCHING;
+	assert_int_equal(asked, 9);
+}
+
+TEST(progress, polls_go_on__guard_moved_when_half_has_passed)
+{
+	struct progress p;
+	rocemu_ns_t now = init_polled(&p), moved = now;
+
+	for (unsigned i = 0; i < 10000; i++) {
+		now += us;
+		if (progress_polled(&p, now, false) == PROGRESS_MOVE_GUARD) {
+			assert_int_equal(now - moved, PROGRESS_GUARD_NS / 2);
+			assert_int_equal(p.guard, now + PROGRESS_GUARD_NS);
+			moved = now;
+		}
+	}
+	assert_int_not_equal(moved, s);
+}
+
+/* The table in progress.h. */
+TEST(progress, guard_expires__as_the_table_says)
+{
+	static const struct {
+		enum progress_poller poller;
+		unsigned times; /* it may expire so often */
+	} row[] = {
+		{PROGRESS_POSTS, PROGRESS_BUSY},
+		{PROGRESS_WAITS, 1000},
+		{PROGRESS_AWAY, 0},
+	};
+
+	for (unsigned i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		struct progress p;
+		rocemu_ns_t now = init_polled(&p);
+
+		for (unsigned n = 0; n < row[i].times; n++) {
+			now = p.guard;
+			assert_true(progress_guard(&p, now, row[i].poller));
+			assert_in_range(p.guard, now + PROGRESS_GUARD_NS,
+					now + PROGRESS_GUARD_MAX_NS);
+		}
+		if (row[i].times == 1000)
+			continue;
+		assert_false(progress_guard(&p, p.guard, row[i].poller));
+	}
+}
+
+TEST(progress, posts_between_polls__never_watches)
 {
 	struct progress p;
 
-	progress_init(&p);
-	for (unsigned i = 0; i < PROGRESS_EVIDENCE - 1; i++)
-		assert_false(progress_woken(&p, s, true));
-	assert_true(progress_woken(&p, s, true));
+	init_polled(&p);
+	for (unsigned round = 0; round < 10; round++) {
+		for (unsigned i = 0; i < PROGRESS_BUSY; i++)
+			assert_true(progress_guard(&p, p.guard, PROGRESS_POSTS));
+		assert_int_equal(progress_polled(&p, p.guard, false), PROGRESS_MOVE_GUARD);
+	}
 }
 
-TEST(progress, caller_posts_or_sends_for_some_ticks__polling_goes_on)
+TEST(progress, poller_waits_for_a_processor__more_patience_until_it_is_away)
 {
-	unsigned ticks = 0;
+	struct progress p;
+	rocemu_ns_t now = init_polled(&p);
 
-	for (unsigned round = 0; round < 3; round++) {
-		for (unsigned i = 0; i < PROGRESS_BUSY_TICKS; i++)
-			assert_true(progress_goes_on(&ticks, false, true));
-		assert_true(progress_goes_on(&ticks, true, round & 1));
-	}
-	for (unsigned i = 0; i < PROGRESS_BUSY_TICKS; i++)
-		assert_true(progress_goes_on(&ticks, false, true));
-	assert_false(progress_goes_on(&ticks, false, true));
-	assert_false(progress_goes_on(&ticks, false, false));
-	assert_true(progress_goes_on(&ticks, false, true));
+	now = p.guard;
+	assert_true(progress_guard(&p, now, PROGRESS_WAITS));
+	assert_int_equal(p.guard, now + 2 * PROGRESS_GUARD_NS);
+	now = p.guard;
+	assert_int_equal(progress_polled(&p, now, false), PROGRESS_MOVE_GUARD);
+	assert_int_equal(p.guard, now + 2 * PROGRESS_GUARD_NS);
+	for (unsigned i = 0; i < 100; i++)
+		assert_true(progress_guard(&p, p.guard, PROGRESS_WAITS));
+	now = p.guard;
+	assert_true(progress_guard(&p, now, PROGRESS_WAITS));
+	assert_int_equal(p.guard, now + PROGRESS_GUARD_MAX_NS);
+	now = p.guard;
+	assert_false(progress_guard(&p, now, PROGRESS_AWAY));
+	progress_rearm(&p, now, false);
+	poll_until_stopped(&p, &now);
+	assert_int_equal(p.guard, now + PROGRESS_GUARD_NS);
 }
 
 TEST(progress, stall__needs_twice_as_much_and_forgives)
 {
 	struct progress p;
+	rocemu_ns_t now = init_polled(&p);
 
-	progress_init(&p);
-	polls_until_stopped(&p, s);
-	progress_rearm(&p, s, true);
+	progress_rearm(&p, now, true);
 	assert_int_equal(p.mode, PROGRESS_ARMED);
-	assert_int_equal(polls_until_stopped(&p, s + ms), 2 * PROGRESS_EVIDENCE);
-	progress_rearm(&p, s + ms, true);
-	assert_int_equal(polls_until_stopped(&p, s + 2 * ms), 4 * PROGRESS_EVIDENCE);
-	progress_rearm(&p, s + 2 * ms, false);
-	assert_int_equal(polls_until_stopped(&p, s + 3 * ms), 4 * PROGRESS_EVIDENCE);
-	progress_rearm(&p, 20 * s, false);
-	assert_int_equal(polls_until_stopped(&p, 20 * s), PROGRESS_EVIDENCE);
+	assert_int_equal(poll_until_stopped(&p, &now), 2 * PROGRESS_NEED_NS);
+	progress_rearm(&p, now, true);
+	assert_int_equal(poll_until_stopped(&p, &now), 4 * PROGRESS_NEED_NS);
+	progress_rearm(&p, now, false);
+	assert_int_equal(poll_until_stopped(&p, &now), 4 * PROGRESS_NEED_NS);
+	now += 20 * s;
+	progress_rearm(&p, now, false);
+	assert_int_equal(poll_until_stopped(&p, &now), PROGRESS_NEED_NS);
 }
 
-TEST(progress, stalls_for_ever__evidence_bounded)
+TEST(progress, stalls_for_ever__need_is_bounded)
 {
 	struct progress p;
+	rocemu_ns_t now = init_polled(&p);
 
-	progress_init(&p);
-	for (unsigned i = 0; i < 100; i++) {
-		polls_until_stopped(&p, s);
-		progress_rearm(&p, s, true);
+	for (unsigned i = 0; i < 20; i++) {
+		progress_rearm(&p, now, true);
+		assert_in_range(poll_until_stopped(&p, &now), PROGRESS_NEED_NS,
+				PROGRESS_NEED_MAX_NS);
 	}
-	assert_int_equal(polls_until_stopped(&p, s), PROGRESS_EVIDENCE_MAX);
+	progress_rearm(&p, now, true);
+	assert_int_equal(poll_until_stopped(&p, &now), PROGRESS_NEED_MAX_NS);
 }
 
 TEST(delayed_ack, answers_follow__held)
