@@ -201,7 +201,6 @@ struct lane {
 	struct lane_shm
 		*shm; /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
 
-	struct progress progress;
 	struct delayed_ack delayed_ack;
 	struct gather gather;
 	struct quickclock clock;
@@ -217,11 +216,12 @@ struct lane {
 	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */
 	/* Written by any caller without the lock. */
 	_Atomic uint64_t last_poll;	    /* time of the last lane_poll() */
-	_Atomic struct poller_place poller; /* the calling thread */
+	_Atomic struct poller_place poller; /* the thread of the last one that found nothing */
 	_Atomic uint64_t last_active;	    /* time of the last lane_poll() or lane_kick() */
 	_Atomic uint64_t
 		busy_since; /* since when lane_poll() has found the lock taken; 0: it has not */
 	atomic_bool looked; /* a thread is between lane_look() and lane_look_end() */
+	struct progress progress;
 
 	struct lane_thread thread;
 	struct lane_rx rx;

@@ -344,7 +344,6 @@ static unsigned cold_spins(const struct lane *l)
 static void note_poll(struct lane *l, rocemu_ns_t now)
 {
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-	atomic_store_explicit(&l->poller, poller_here(), memory_order_relaxed);
 	note_active(l, now);
 }
 
@@ -441,6 +440,7 @@ bool lane_poll(struct lane *l)
 
 HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 {
+	struct poller_place me;
 	rocemu_ns_t now, last;
 
 	if (!lane_trylock(l)) {
@@ -462,7 +462,8 @@ HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
 	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
-	note_driver(l, now, last);
+	if (unlikely(!progress_is_calm(&l->progress, now)))
+		note_driver(l, now, last);
 	l->vain_at = 0;
 	if (!armed_just_now(l) && lane_rx_hot(l, now)) {
 		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
@@ -497,7 +498,9 @@ HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 		settle(l, now);
 	}
 	lane_unlock(l);
-	poller_vain(now);
+	me = poller_here();
+	atomic_store_explicit(&l->poller, me, memory_order_relaxed);
+	poller_vain(me, now);
 	return true;
 }
 

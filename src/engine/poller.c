@@ -85,10 +85,8 @@ bool poller_is_displaced(struct poller_place p)
 	return atomic_load_explicit(last_on(p.cpu), memory_order_relaxed) != p.tid;
 }
 
-HOT void poller_vain(uint64_t now_ns)
+HOT void poller_vain(struct poller_place me, uint64_t now_ns)
 {
-	const struct poller_place me = poller_here();
-
 	if (poller_is_displaced(me)) {
 		atomic_store_explicit(last_on(me.cpu), me.tid, memory_order_relaxed);
 		turn.shares = true;

@@ -27,8 +27,6 @@ void poller_forget(void);
 
 /** Map the user's table, once. dir: a directory that only the user can write. */
 void poller_share(int dir);
-/** The calling thread polled in vain. It may let others run, so it should hold no lock. */
-void poller_vain(uint64_t now_ns);
 
 /** A thread and the processor that it polls on. */
 struct poller_place {
@@ -38,6 +36,9 @@ struct poller_place {
 
 /** The calling thread's. */
 struct poller_place poller_here(void);
+/** The calling thread polled in vain; me: poller_here(). It may let others run, so it should hold
+ * no lock. */
+void poller_vain(struct poller_place me, uint64_t now_ns);
 /** Has another poller had the processor since the thread polled in vain? */
 bool poller_is_displaced(struct poller_place p);
 

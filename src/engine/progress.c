@@ -21,12 +21,18 @@ static void decay(struct progress *p, rocemu_ns_t now)
 	}
 }
 
-HOT enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool paused)
+static void set_guard(struct progress *p, rocemu_ns_t now)
 {
+	p->guard = now + p->patience;
+	p->move_at = now + p->patience / 2;
+}
+
+enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool paused)
+{
+	if (progress_is_calm(p, now))
+		return PROGRESS_GO_ON;
 	if (p->mode == PROGRESS_POLLED) {
-		if (now + p->patience / 2 < p->guard)
-			return PROGRESS_GO_ON;
-		p->guard = now + p->patience;
+		set_guard(p, now);
 		p->busy = 0;
 		return PROGRESS_MOVE_GUARD;
 	}
@@ -48,13 +54,13 @@ void progress_stop_watching(struct progress *p, rocemu_ns_t now)
 {
 	p->mode = PROGRESS_POLLED;
 	p->busy = 0;
-	p->guard = now + p->patience;
+	set_guard(p, now);
 }
 
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)
 {
 	p->mode = PROGRESS_ARMED;
-	p->since = 0;
+	p->since = p->move_at = 0;
 	p->patience = PROGRESS_GUARD_NS;
 	decay(p, now);
 	if (stalled) {
@@ -69,7 +75,7 @@ bool progress_guard(struct progress *p, rocemu_ns_t now, enum progress_poller po
 		return false;
 	if (poller == PROGRESS_WAITS)
 		p->patience = MIN(2 * p->patience, (rocemu_ns_t)PROGRESS_GUARD_MAX_NS);
-	p->guard = now + p->patience;
+	set_guard(p, now);
 	return true;
 }
 

@@ -100,6 +100,7 @@ struct progress {
 	rocemu_ns_t need;     /* ... and how long they have to */
 	rocemu_ns_t stalled;  /* when need was last doubled or halved */
 	rocemu_ns_t guard;    /* POLLED: when the guard expires */
+	rocemu_ns_t move_at;  /* ... and from when on a poll moves it; ARMED: 0 */
 	rocemu_ns_t patience; /* ... and how long after the last poll that is */
 };
 
@@ -118,6 +119,12 @@ enum progress_poller {
 };
 
 void progress_init(struct progress *p);
+
+/** Does a poll change nothing? Else progress_polled() has to be called. */
+static inline bool progress_is_calm(const struct progress *p, rocemu_ns_t now)
+{
+	return now < p->move_at;
+}
 
 /** A caller polls. paused: not at once after the last poll, though it could have. */
 enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool paused);

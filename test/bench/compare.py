@@ -27,8 +27,9 @@ MODERATION = 100
 class Figure:
     """A perftest program with its options; the number that counts, and whether more of it is better."""
 
-    def __init__(self, program, size, qps=1):
-        self.name = f'{program} {size}' + (f' x{qps}' if qps > 1 else '')
+    def __init__(self, program, size, qps=1, options=()):
+        self.name = ' '.join([program, *options, str(size)]) + (f' x{qps}' if qps > 1 else '')
+        self.options = options
         self.program = program
         self.size = size
         self.qps = qps
@@ -37,7 +38,7 @@ class Figure:
 
     def measure(self, bench, scale):
         if not self.more_is_better:
-            return bench.typical_us(self.program, '-s', self.size, '-n', max(1000, int(LATENCY_ITERS * scale)))
+            return bench.typical_us(self.program, '-s', self.size, '-n', max(1000, int(LATENCY_ITERS * scale)), *self.options)
         # A multiple of perftest's completion moderation: with several QPs it waits forever for the
         # rest.
         messages = max(2, round(min(MESSAGES, BYTES // self.size) * scale / self.qps / MODERATION)) * MODERATION
@@ -51,6 +52,7 @@ class Figure:
 def all_figures():
     for kind in ('write', 'send', 'read'):
         yield from (Figure(f'ib_{kind}_lat', size) for size in (2, 64, 8192))
+    yield Figure('ib_send_lat', 64, options=('-e',))
     for kind in ('write', 'send', 'read'):
         yield from (Figure(f'ib_{kind}_bw', size) for size in (64, 512, 4096, 65536, MIB))
         yield Figure(f'ib_{kind}_bw', 4096, 16)
@@ -59,17 +61,17 @@ def all_figures():
 class Side:
     """A build directory with a process, and so a network namespace and an agent, of its own."""
 
-    def __init__(self, build, timeout):
+    def __init__(self, build, args):
         self.pipe, theirs = multiprocessing.Pipe()
-        self.process = multiprocessing.Process(target=self.work, args=(theirs, build, timeout), daemon=True)
+        self.process = multiprocessing.Process(target=self.work, args=(theirs, build, args), daemon=True)
         self.process.start()
 
     @staticmethod
-    def work(pipe, build, timeout):
+    def work(pipe, build, args):
         harness.own_loopback()
         agent = os.path.join(os.path.abspath(build), 'src', 'agent', 'rocemu-agent')
         os.environ['ROCEMU_AGENT_BIN'] = agent
-        bench = perftest.Perftest(build, timeout)
+        bench = perftest.Perftest(build, args.timeout, ('--wire', args.wire))
         while True:
             figure, scale = pipe.recv()
             try:
@@ -111,6 +113,8 @@ def main():
                    help='figures whose name matches, for instance "ib_write_lat*"; may be repeated')
     p.add_argument('--least', type=float, default=0.97, help='median ratio that is good enough (default: %(default)s)')
     p.add_argument('--timeout', type=int, default=perftest.PATIENCE, help='of the QPs (default: %(default)s)')
+    p.add_argument('--wire', choices=('udp', 'shm'), default='udp', help='(default: %(default)s)')
+    p.add_argument('--beside', metavar='COMMAND', help='shell command that runs all the time, for instance a compilation in a loop')
     p.add_argument('--list', action='store_true', help='print the names of the figures and stop')
     p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
     args = p.parse_args()
@@ -123,13 +127,16 @@ def main():
         print('compare.py: no figure matches (see --list)', file=sys.stderr)
         return 2
     show = perftest.silent if args.json else perftest.out
-    sides = {BEFORE: Side(args.before, args.timeout), AFTER: Side(args.after, args.timeout)}
+    sides = {BEFORE: Side(args.before, args), AFTER: Side(args.after, args)}
+    beside = args.beside and harness.Proc(['sh', '-c', args.beside], name='the command beside')
     try:
         rows = measure(sides, figures, args, show)
     except (harness.Failure, EOFError, OSError) as e:
         print(f'compare.py: {e}', file=sys.stderr)
         return 2
     finally:
+        if beside:
+            beside.kill()
         for side in sides.values():
             side.process.kill()
     for row in rows:

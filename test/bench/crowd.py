@@ -26,6 +26,7 @@ MPIRUN = ('mpirun.openmpi', '--oversubscribe', '--bind-to', 'none', '--mca', 'pm
 CALLS = {4: 2000, 8: 1000, 16: 500}    # of each small collective operation
 COLLECTIVES = ('barrier', 'allreduce 8 B', 'allreduce 128 KiB', 'alltoall 8 KiB')
 PAIRS, THREADS = 4, 8
+LATENCY_ITERS = 10000                 # enough for all pairs to run at once
 GUARD_S = 120
 RC = 'rc_verbs,ud_verbs'
 UCX_BARS = {'udp': ('most', 1.2), 'shm': ('most', 0.6)}
@@ -158,9 +159,9 @@ def figures(args):
         for ranks in CALLS:
             found[f'{ranks} ranks'] = 'us', [(w, lambda w, n=ranks: collectives(w, n)) for w in (tcp, *ours, posix)], UCX_BARS
     if shutil.which('ib_send_lat'):
-        latency = verbs_pairs('ib_send_lat', 5, statistics.mean, '-s', 64, '-n', 1000)
+        latency = verbs_pairs('ib_send_lat', 5, statistics.mean, '-s', 64, '-n', LATENCY_ITERS)
         rate = verbs_pairs('ib_write_bw', 3, sum, '-s', 4096, '-n', 20000)
-        floor = udp_pairs('udp-pingpong', args.build, r'average ([\d.]+)', statistics.mean, '--size', 64, '--iters', 1000)
+        floor = udp_pairs('udp-pingpong', args.build, r'average ([\d.]+)', statistics.mean, '--size', 64, '--iters', LATENCY_ITERS)
         ceiling = udp_pairs('udp-bw', args.build, r'Gbit/s ([\d.]+)', lambda g: sum(g) * 1e9 / 8 / perftest.MIB, '--size', 4096)
         found['ib_send_lat x 4'] = 'us', [(plain, floor), *((w, latency) for w in ours)], dict.fromkeys(('udp', 'shm'), ('most', 1.0))
         found['ib_write_bw x 4'] = 'MiB/s', [(plain, ceiling), *((w, rate) for w in ours)], dict.fromkeys(('udp', 'shm'), ('least', 1.0))

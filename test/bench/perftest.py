@@ -20,17 +20,19 @@ PATIENCE = 18
 class Perftest:
     """Programs of one build directory, each side pinned to a core of its own."""
 
-    def __init__(self, build, timeout=PATIENCE):
+    def __init__(self, build, timeout=PATIENCE, run_options=()):
         self.config = harness.Config(build)
         self.timeout = timeout
+        self.run_options = run_options
         side = harness.Side('bench0=lo', '127.0.0.1', name='bench0')
         self.topo = harness.Topology('lo', side, side)
 
-    def row(self, program, *options, run_options=(), client_prefix=()):
+    def row(self, program, *options, run_options=None, client_prefix=()):
         """The numbers that the client prints. -F: a clock that changes its rate is no reason to refuse.
 
         client_prefix: the command that runs the client's program.
         """
+        run_options = self.run_options if run_options is None else run_options
         argv = [program, '-d', 'bench0', '-x', '0', '-p', '{port}', '-F', '-u', str(self.timeout), '-m', str(MTU),
                 *map(str, options)]
         server, client = (['taskset', '-c', str(core), *prefix, *argv]
@@ -43,7 +45,7 @@ class Perftest:
                 return [float(c) for c in columns]
         raise harness.Failure(f'no result\n{p.report()}')
 
-    def gbit(self, program, *options, run_options=()):
+    def gbit(self, program, *options, run_options=None):
         """Average bandwidth."""
         return self.row(program, *options, run_options=run_options)[3] * MIB * 8 / 1e9
 

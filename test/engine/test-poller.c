@@ -112,7 +112,7 @@ int sched_yield(void)
 static void *polls_once(void *arg)
 {
 	(void)arg;
-	poller_vain(1);
+	poller_vain(poller_here(), 1);
 	return NULL;
 }
 
@@ -130,7 +130,7 @@ static unsigned poll_in_vain(uint64_t *now, unsigned polls)
 	const unsigned before = yields;
 
 	for (unsigned i = 0; i < polls; i++)
-		poller_vain(*now += 1000);
+		poller_vain(poller_here(), *now += 1000);
 	return yields - before;
 }
 
@@ -185,14 +185,14 @@ TEST(poller, shared_table__seen_by_another_process)
 	poller_share(fd);
 	assert_return_code(fstatat(fd, "pollers", &st, 0), errno);
 	assert_int_equal(st.st_mode, S_IFREG | 0600);
-	poller_vain(1000);
+	poller_vain(poller_here(), 1000);
 	assert_false(poller_is_displaced(poller_here()));
 	child = fork();
 	if (!child) {
 		poller_forget();
 		if (!poller_is_displaced(poller_here()))
 			_exit(1);
-		poller_vain(1000);
+		poller_vain(poller_here(), 1000);
 		_exit(poller_is_displaced(poller_here()));
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
