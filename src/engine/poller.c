@@ -82,7 +82,7 @@ static _Atomic pid_t *last_on(unsigned cpu)
 
 bool poller_is_displaced(struct poller_place p)
 {
-	return atomic_load_explicit(last_on(p.cpu), memory_order_relaxed) != p.tid;
+	return p.tid && atomic_load_explicit(last_on(p.cpu), memory_order_relaxed) != p.tid;
 }
 
 HOT void poller_vain(struct poller_place me, uint64_t now_ns)

@@ -36,8 +36,10 @@ enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool pau
 		p->busy = 0;
 		return PROGRESS_MOVE_GUARD;
 	}
-	if (paused || !p->since)
+	if (paused || !p->since) {
 		p->since = now;
+		decay(p, now);
+	}
 	/* Another thread may have read the clock earlier, and polled later. */
 	if (now < p->since + p->need)
 		return PROGRESS_GO_ON;

@@ -216,6 +216,7 @@ TEST(poller, nobody_polled__does_not_wait)
 {
 	struct poller p = {0};
 
+	assert_false(poller_is_displaced((struct poller_place){0}));
 	assert_false(poller_waits(&p, 1000));
 	assert_false(poller_waits(&p, 2000));
 }

@@ -156,8 +156,8 @@ TEST(progress, stall__needs_twice_as_much_and_forgives)
 	assert_int_equal(poll_until_stopped(&p, &now), 4 * PROGRESS_NEED_NS);
 	progress_rearm(&p, now, false);
 	assert_int_equal(poll_until_stopped(&p, &now), 4 * PROGRESS_NEED_NS);
-	now += 20 * s;
 	progress_rearm(&p, now, false);
+	now += 20 * s;
 	assert_int_equal(poll_until_stopped(&p, &now), PROGRESS_NEED_NS);
 }
 
