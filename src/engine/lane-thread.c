@@ -96,7 +96,8 @@ static void on_retry(struct loop_timer *t)
 static void stop_watching(struct lane *l) REQUIRES(l);
 static void stop_watching(struct lane *l)
 {
-	progress_stop_watching(&l->progress, lane_now());
+	if (!progress_stop_watching(&l->progress, lane_now()))
+		return;
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
 

@@ -52,11 +52,14 @@ void progress_polls_end(struct progress *p)
 	p->since = 0;
 }
 
-void progress_stop_watching(struct progress *p, rocemu_ns_t now)
+bool progress_stop_watching(struct progress *p, rocemu_ns_t now)
 {
+	if (!p->since)
+		return false;
 	p->mode = PROGRESS_POLLED;
 	p->busy = 0;
 	set_guard(p, now);
+	return true;
 }
 
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)

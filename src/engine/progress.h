@@ -21,7 +21,8 @@
  *
  * If the poller sleeps or computes and a packet has waited for it, it was wrong to rely on it: then
  * `need` is doubled. A poller that waits for a processor polls as soon as it has one. Until then
- * the thread drives the lane each time the guard expires.
+ * the thread drives the lane each time the guard expires, each time after twice as long, up to
+ * PROGRESS_GUARD_MAX_NS.
  *
  * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the
  * answer shares its system call and, on the other side, its receive. Whether a lane's applications
@@ -136,8 +137,11 @@ enum progress_next progress_polled(struct progress *p, rocemu_ns_t now, bool pau
  */
 void progress_polls_end(struct progress *p);
 
-/** The thread stops watching: mode is POLLED, and the timer has to be set to guard. */
-void progress_stop_watching(struct progress *p, rocemu_ns_t now);
+/**
+ * The thread stops watching: mode is POLLED, and the timer has to be set to guard. @return false:
+ * it goes on to watch, since the polls have ended in the meantime.
+ */
+bool progress_stop_watching(struct progress *p, rocemu_ns_t now);
 
 /**
  * The thread watches again: mode is ARMED. stalled: a packet had been waiting, so it was wrong to

@@ -14,7 +14,7 @@ static rocemu_ns_t poll_until_stopped(struct progress *p, rocemu_ns_t *now)
 
 	while (progress_polled(p, *now, false) != PROGRESS_STOP_WATCHING)
 		*now += us;
-	progress_stop_watching(p, *now);
+	assert_true(progress_stop_watching(p, *now));
 	return *now - begin;
 }
 
@@ -50,6 +50,21 @@ TEST(progress, sleeps_after_polls__stays_armed)
 		if (i % 5 == 0)
 			progress_polls_end(&p);
 	}
+}
+
+/* Its request to stop comes to the thread when the program is about to sleep. */
+TEST(progress, polls_end_before_the_thread_stops__stays_armed)
+{
+	rocemu_ns_t now = s;
+	struct progress p;
+
+	progress_init(&p);
+	while (progress_polled(&p, now, false) != PROGRESS_STOP_WATCHING)
+		now += us;
+	progress_polls_end(&p);
+	assert_false(progress_stop_watching(&p, now));
+	assert_int_equal(p.mode, PROGRESS_ARMED);
+	assert_int_equal(poll_until_stopped(&p, &now), PROGRESS_NEED_NS);
 }
 
 /* The thread may not get to stop: a request may be overtaken by another one. */
