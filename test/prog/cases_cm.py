@@ -45,8 +45,10 @@ def is_listened(config, side, space, port, user=None):
 def asked_too_late(proc):
     """Older rpings have a thread that may wait for one more event while main(), at its end,
     destroys the channel; that thread then ends the program with -1. On a busy machine it may not
-    have run since it was connected. Whether all pings came is checked separately."""
-    return proc.popen.returncode == 255 and 'rdma_get_cm_event: Bad file descriptor' in proc.stderr
+    have run since it was connected, so pings show that it was. Whether all came is checked
+    separately."""
+    return (proc.popen.returncode == 255 and 'rdma_get_cm_event: Bad file descriptor' in proc.stderr
+            and ('DISCONNECT EVENT' in proc.stderr or 'ping data: rdma-ping-' in proc.stdout))
 
 
 class Session:
