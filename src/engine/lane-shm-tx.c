@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/util.h"
 #include "engine/lane-shm.h"
+#include "engine/poller.h"
 #include "engine/sysmsg.h"
 #include "wire/bth.h"
 
@@ -195,8 +196,11 @@ static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p) REQUIRES(
 static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)
 {
 	const uint32_t len = rocemu_tx_len(p);
-	uint8_t *at = shm_ring_reserve(&t->ring, len);
+	uint8_t *at;
 
+	if (unlikely(shm_ring_is_stretched(&t->ring)) && poller_takes_turns())
+		shm_ring_restart(&t->ring);
+	at = shm_ring_reserve(&t->ring, len);
 	if (unlikely(!at)) {
 		l->stats->tx_errors++;
 		return;

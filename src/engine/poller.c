@@ -85,6 +85,11 @@ bool poller_is_displaced(struct poller_place p)
 	return p.tid && atomic_load_explicit(last_on(p.cpu), memory_order_relaxed) != p.tid;
 }
 
+bool poller_takes_turns(void)
+{
+	return turn.shares;
+}
+
 HOT void poller_vain(struct poller_place me, uint64_t now_ns)
 {
 	if (poller_is_displaced(me)) {

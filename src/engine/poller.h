@@ -39,6 +39,8 @@ struct poller_place poller_here(void);
 /** The calling thread polled in vain; me: poller_here(). It may let others run, so it should hold
  * no lock. */
 void poller_vain(struct poller_place me, uint64_t now_ns);
+/** Do other pollers use the calling thread's processor? */
+bool poller_takes_turns(void);
 /** Has another poller had the processor since the thread polled in vain? */
 bool poller_is_displaced(struct poller_place p);
 

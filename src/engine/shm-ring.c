@@ -17,14 +17,14 @@
 
 enum {
 	SHM_RING_NEXT = 2, /* a message and an ACK */
-	MASK = SHM_RING_DATA - 1,
+	RESTART = 1,	   /* in the head */
 	HEAD_LEN = sizeof(struct shm_record),
 	MAPPED = SHM_RING_FRONT + 2 * SHM_RING_DATA,
 	LEAST_PACKET = ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN,
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
 
-_Static_assert((SHM_RING_DATA & MASK) == 0, "positions are masked");
+_Static_assert((SHM_RING_DATA & (SHM_RING_DATA - 1)) == 0, "positions are masked");
 _Static_assert(sizeof(struct shm_ring_shared) <= SHM_RING_FRONT, "the front has room for it");
 _Static_assert(offsetof(struct shm_ring_shared, copy) + SHM_RING_COPY == SHM_RING_ALIGN,
 	       "the copy is in the line of the head");
@@ -103,11 +103,6 @@ void shm_ring_unmap(struct shm_ring *r)
 	*r = (struct shm_ring){.shared = NULL};
 }
 
-static uint8_t *record_at(const struct shm_ring *r)
-{
-	return r->data + (r->pos & MASK);
-}
-
 /* ---- the producer ---- */
 
 static uint32_t room(const struct shm_ring *r)
@@ -123,6 +118,15 @@ uint32_t shm_ring_room(struct shm_ring *r)
 	return room(r);
 }
 
+void shm_ring_restart(struct shm_ring *r)
+{
+	if (shm_ring_room(r) == SHM_RING_DATA) {
+		r->origin = r->pos;
+		r->restart ^= RESTART;
+	}
+	r->looked = r->pos;
+}
+
 uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len)
 {
 	const uint32_t bytes = shm_record_bytes(len);
@@ -131,7 +135,7 @@ uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len)
 		return NULL;
 	if (unlikely(room(r) < bytes) && shm_ring_room(r) < bytes)
 		return NULL;
-	return record_at(r) + HEAD_LEN;
+	return shm_ring_at(r, r->pos) + HEAD_LEN;
 }
 
 /* Without the attribute, the compiler fetches for reading: the instruction is not in its x86-64. */
@@ -140,7 +144,7 @@ __attribute__((target("prfchw")))
 #endif
 void shm_ring_fetch_ahead(const struct shm_ring *r, uint32_t len)
 {
-	const uint8_t *at = record_at(r) + SHM_RING_AHEAD;
+	const uint8_t *at = shm_ring_at(r, r->pos) + SHM_RING_AHEAD;
 
 	for (uint32_t i = 0; i < len; i += SHM_RING_ALIGN)
 		__builtin_prefetch(at + i, 1);
@@ -156,7 +160,7 @@ __attribute__((target("prfchw")))
 static void
 fetch_next(const struct shm_ring *r)
 {
-	const uint8_t *at = record_at(r);
+	const uint8_t *at = shm_ring_at(r, r->pos);
 
 	for (unsigned i = 0; i < SHM_RING_NEXT; i++)
 		__builtin_prefetch(at + (size_t)i * SHM_RING_ALIGN, 1);
@@ -169,7 +173,7 @@ static void copy_first(struct shm_ring *r)
 
 	atomic_store_explicit(&s->copied, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	memcpy(s->copy, r->data + (r->told & MASK), SHM_RING_COPY);
+	memcpy(s->copy, shm_ring_at(r, r->told), SHM_RING_COPY);
 	atomic_store_explicit(&s->copied, r->told + 1, memory_order_release);
 }
 
@@ -188,7 +192,7 @@ bool shm_ring_publish(struct shm_ring *r)
 			atomic_store_explicit(&r->shared->copied, 0, memory_order_relaxed);
 	}
 	r->told = r->pos;
-	atomic_store_explicit(&r->shared->head, r->pos, memory_order_release);
+	atomic_store_explicit(&r->shared->head, r->pos | r->restart, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
 	fetch_next(r);
 	return unlikely(atomic_load_explicit(&r->shared->sleeping, memory_order_relaxed)) &&
@@ -217,30 +221,34 @@ static bool take_copy(struct shm_ring *r)
 
 int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **packet)
 {
-	uint32_t filled = r->other - r->pos, room = ROCEMU_MAX_PACKET;
-	const uint8_t *at = record_at(r);
+	uint32_t filled = r->other - r->pos;
+	bool copied = false;
+	const uint8_t *at;
 
 	if (!filled) {
-		r->other = atomic_load_explicit(&r->shared->head, memory_order_acquire);
-		filled = r->other - r->pos;
-		if (likely(!filled))
+		const uint32_t head = atomic_load_explicit(&r->shared->head, memory_order_acquire);
+
+		if (likely(head == (r->pos | r->restart)))
 			return 0;
-		if (unlikely(filled > SHM_RING_DATA || filled % SHM_RING_ALIGN)) {
-			r->other = r->pos;
+		filled = (head & ~(uint32_t)RESTART) - r->pos;
+		if (unlikely(!filled || filled > SHM_RING_DATA || filled % SHM_RING_ALIGN))
 			return -EBADMSG;
+		if ((head & RESTART) != r->restart) {
+			r->restart ^= RESTART;
+			r->origin = r->pos;
 		}
-		if (take_copy(r)) {
-			at = r->copy;
-			room = SHM_RING_COPY - HEAD_LEN;
-		}
+		r->other = r->pos + filled;
+		copied = take_copy(r);
 	}
+	at = copied ? r->copy : shm_ring_at(r, r->pos);
 	/* The next small packet's line comes while this one is handled. */
 	if (filled > SHM_RING_ALIGN)
-		__builtin_prefetch(record_at(r) + SHM_RING_ALIGN);
+		__builtin_prefetch(shm_ring_at(r, r->pos) + SHM_RING_ALIGN);
 	memcpy(rec, at, HEAD_LEN);
 	/* The code below uses this copy: the compiler must not read the ring again. */
 	__asm__ volatile("" : : : "memory");
-	if (unlikely(rec->len < LEAST_PACKET || rec->len > room ||
+	if (unlikely(rec->len < LEAST_PACKET ||
+		     rec->len > (copied ? SHM_RING_COPY - HEAD_LEN : ROCEMU_MAX_PACKET) ||
 		     shm_record_bytes(rec->len) > filled))
 		return -EBADMSG;
 	*packet = at + HEAD_LEN;
@@ -269,8 +277,7 @@ bool shm_ring_sleep(struct shm_ring *r)
 {
 	atomic_store_explicit(&r->shared->sleeping, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	return r->other == r->pos &&
-	       atomic_load_explicit(&r->shared->head, memory_order_relaxed) == r->pos;
+	return !shm_ring_filled(r);
 }
 
 void shm_ring_awake(struct shm_ring *r)

@@ -9,6 +9,10 @@
  * memory is sealed: it cannot shrink, so that no access is a SIGBUS.
  *
  * The data is mapped twice in a row: a record that crosses the end is still one piece.
+ *
+ * A producer that finds the ring empty may put its next packet at the beginning again. The consumer
+ * cannot miss it: the lowest bit of the head changes, and only after the consumer has taken all
+ * that was before it.
  */
 #ifndef ENGINE_SHM_RING_H
 #define ENGINE_SHM_RING_H
@@ -28,12 +32,13 @@ enum {
 	SHM_RING_COPY = SHM_RING_ALIGN - 8, /* with the two positions, one cache line */
 	SHM_RING_LINE = 128,	  /* what one side writes is that far from what the other writes */
 	SHM_RING_AHEAD = 8 << 10, /* two packets of the largest MTU */
+	SHM_RING_RESTART = 4 << 10, /* filled so far: see shm_ring_restart() */
 };
 
 /** What both sides see of the state. Positions count bytes, and wrap around. */
 struct shm_ring_shared {
-	/* The producer's. */
-	_Alignas(SHM_RING_LINE) _Atomic uint32_t head; /* filled up to here */
+	/* The producer's. Filled up to here; lowest bit: changes when data begins anew. */
+	_Alignas(SHM_RING_LINE) _Atomic uint32_t head;
 	/*
 	 * The first record of the packets that were published last, if it is small: a consumer
 	 * that has taken all before finds it in the line that it polls. copied: its position + 1;
@@ -70,13 +75,22 @@ static inline uint32_t shm_record_bytes(uint32_t len)
 struct shm_ring {
 	struct shm_ring_shared *shared; /* mapped; NULL: there is none */
 	uint8_t *data;
-	uint32_t pos;	/* own position: filled, or taken, up to here */
-	uint32_t told;	/* own position as last written to the ring */
-	uint32_t other; /* the other side's, as last read */
-	uint32_t first; /* the producer's: bytes of the first record that is not published */
+	uint32_t pos;	  /* own position: filled, or taken, up to here */
+	uint32_t told;	  /* own position as last written to the ring */
+	uint32_t other;	  /* the other side's, as last read */
+	uint32_t first;	  /* the producer's: bytes of the first record that is not published */
+	uint32_t origin;  /* the position at the beginning of the data */
+	uint32_t restart; /* the lowest bit of the head */
+	uint32_t looked;  /* the producer's: where it saw last whether the ring is empty */
 	/* The consumer's: the record that was copied from the line of the head, and room. */
 	_Alignas(struct shm_record) uint8_t copy[SHM_RING_ALIGN];
 };
+
+/** Where the bytes at that position are. */
+static inline uint8_t *shm_ring_at(const struct shm_ring *r, uint32_t pos)
+{
+	return r->data + ((pos - r->origin) & (SHM_RING_DATA - 1));
+}
 
 /** Memory for a ring, empty and sealed. @return a descriptor, or -errno. */
 int shm_ring_create(void);
@@ -90,6 +104,17 @@ void shm_ring_unmap(struct shm_ring *r);
 
 /* ---- the producer ---- */
 
+/** Was so much filled that the next packet might well go to the beginning again? */
+static inline bool shm_ring_is_stretched(const struct shm_ring *r)
+{
+	return r->pos - r->looked >= SHM_RING_RESTART && r->pos == r->told;
+}
+/**
+ * The next packet goes to the beginning again if the ring is empty: few packets at a time use few
+ * pages. That is faster where a processor changes between processes, whose pages it has to find
+ * again each time. Else it is slower: the consumer's core has the lines that it read last.
+ */
+void shm_ring_restart(struct shm_ring *r);
 /** Room for the next packet of len bytes, at most ROCEMU_MAX_PACKET. NULL: the ring is full. */
 uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len);
 /**
@@ -99,7 +124,7 @@ uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len);
  */
 static inline void shm_ring_commit(struct shm_ring *r, struct shm_record rec)
 {
-	*(struct shm_record *)(void *)(r->data + (r->pos & (SHM_RING_DATA - 1))) = rec;
+	*(struct shm_record *)(void *)shm_ring_at(r, r->pos) = rec;
 	if (r->pos == r->told)
 		r->first = (uint32_t)sizeof(rec) + rec.len;
 	r->pos += shm_record_bytes(rec.len);
@@ -132,8 +157,8 @@ int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **pa
 /** Is there something, which may be wrong? */
 static inline bool shm_ring_filled(const struct shm_ring *r)
 {
-	return r->other != r->pos ||
-	       atomic_load_explicit(&r->shared->head, memory_order_relaxed) != r->pos;
+	return r->other != r->pos || atomic_load_explicit(&r->shared->head, memory_order_relaxed) !=
+					     (r->pos | r->restart);
 }
 /** The packet of that record was taken. */
 void shm_ring_done(struct shm_ring *r, const struct shm_record *rec);

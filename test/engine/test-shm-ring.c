@@ -212,6 +212,56 @@ TEST(shm_ring, looked_at_twice__same_packet)
 	close_pair(&p);
 }
 
+/* As a producer whose processor changes between processes. @return how far it is from the
+ * beginning. */
+static ptrdiff_t put_near(struct shm_ring *r, uint8_t fill, uint32_t len)
+{
+	uint8_t *at;
+
+	if (shm_ring_is_stretched(r))
+		shm_ring_restart(r);
+	at = shm_ring_at(r, r->pos);
+	assert_true(put(r, fill, len));
+	shm_ring_publish(r);
+	return at - r->data;
+}
+
+TEST(shm_ring, empty_each_time__uses_its_beginning_only_and_consumer_may_sleep)
+{
+	enum { LEN = 1000 };
+	struct pair p;
+
+	open_pair(&p);
+	for (unsigned i = 0; i < 2 * SHM_RING_DATA / LEN; i++) {
+		assert_true(put_near(&p.tx, (uint8_t)i, LEN) < SHM_RING_RESTART);
+		expect_packet(&p.rx, (uint8_t)i, LEN);
+		shm_ring_release(&p.rx);
+		assert_true(shm_ring_sleep(&p.rx));
+	}
+	close_pair(&p);
+}
+
+TEST(shm_ring, never_empty__uses_all_of_it_and_no_packet_is_overwritten)
+{
+	enum { LEN = SHM_RING_RESTART - sizeof(struct shm_record), LAPS = 3 };
+	const unsigned n = LAPS * SHM_RING_DATA / SHM_RING_RESTART;
+	struct pair p;
+
+	open_pair(&p);
+	put_near(&p.tx, 0, LEN);
+	for (unsigned i = 1; i < n; i++) {
+		assert_int_equal(put_near(&p.tx, (uint8_t)i, LEN),
+				 i * SHM_RING_RESTART % SHM_RING_DATA);
+		expect_packet(&p.rx, (uint8_t)(i - 1), LEN);
+		shm_ring_release(&p.rx);
+	}
+	/* Taken, and its room not returned. */
+	expect_packet(&p.rx, (uint8_t)(n - 1), LEN);
+	put_near(&p.tx, 0, LEN);
+	assert_int_equal(put_near(&p.tx, 1, LEN), SHM_RING_RESTART);
+	close_pair(&p);
+}
+
 TEST(shm_ring, full__refused_until_released)
 {
 	struct pair p;
@@ -388,7 +438,8 @@ static void *scribble(void *arg)
 		words[at] =
 			rng_u32(&r) % 16 ? LEAST + rng_u32(&r) % ROCEMU_MAX_PACKET : rng_u32(&r);
 		words[at + 1 + rng_u32(&r) % 15] = rng_u32(&r);
-		atomic_store(&s->ring.shared->head, rng_u32(&r) % (SHM_RING_DATA / 64) * 64);
+		atomic_store(&s->ring.shared->head,
+			     rng_u32(&r) % (SHM_RING_DATA / 64) * 64 | rng_u32(&r) % 2);
 		atomic_store(&s->ring.shared->tail, rng_u32(&r));
 		atomic_store(&s->ring.shared->copied, rng_u32(&r) % 4 * 64 + 1);
 		memcpy(s->ring.shared->copy, &words[at], SHM_RING_COPY);
