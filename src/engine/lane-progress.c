@@ -108,6 +108,8 @@ static void run_timers(struct lane *l, rocemu_ns_t now)
 {
 	if (now < l->next_due)
 		return;
+	if (now >= gather_due(&l->gather))
+		gather_late(&l->gather);
 	if (now >= rocemu_ep_deadline(l->ep)) {
 		/*
 		 * The answer may be in a socket that the lane's thread watches, while busier
@@ -149,7 +151,7 @@ void lane_deliver(struct lane *l)
 
 HOT void lane_settle(struct lane *l, rocemu_ns_t now)
 {
-	rocemu_ns_t due = l->ack_due, timers;
+	rocemu_ns_t due = l->ack_due, gathered = gather_due(&l->gather), timers;
 
 	l->unsettled = 0;
 	if (l->on_events)
@@ -158,16 +160,15 @@ HOT void lane_settle(struct lane *l, rocemu_ns_t now)
 	if (unlikely(rocemu_ep_wants_send_credits(l->ep)))
 		due = MIN(due, lane_now() + RCVBUF_RETRY_NS);
 	due = MIN(due, l->tap_due);
-	due = MIN(due, gather_due(&l->gather));
 	if (unlikely(l->held != NULL))
 		due = MIN(due, lane_impair_deadline(l));
 	if (unlikely(l->tx.nbacklog))
 		due = MIN(due, l->tx.retry_at);
-	l->next_due = MIN(due, timers);
-	/* Pollers run the endpoint's timers, and a probe's is due each millisecond or so. When they
-	 * stop, the guard expires. */
+	l->next_due = MIN(due, MIN(timers, gathered));
+	/* Pollers send what was gathered, and run the endpoint's timers: a probe's is due each
+	 * millisecond or so. When they stop, the guard expires. */
 	if (l->progress.mode != PROGRESS_POLLED)
-		due = MIN(due, timers + timer_slack(now, timers));
+		due = MIN(due, MIN(timers + timer_slack(now, timers), gathered));
 	if (due < l->thread.armed)
 		lane_thread_arm(l, l->progress.mode == PROGRESS_POLLED ? due : l->next_due);
 }
@@ -218,8 +219,6 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 
 HOT void lane_drive(struct lane *l, rocemu_ns_t now)
 {
-	if (now >= gather_due(&l->gather))
-		gather_late(&l->gather);
 	run_timers(l, now);
 	/*
 	 * Acknowledgements are held until their own time, even if a timer for something else

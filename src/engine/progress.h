@@ -34,7 +34,8 @@
  * until a post GATHER_NS after the first, or until an acknowledgement wakes the thread. The first
  * post after a pause is gathered only if earlier requests are in flight: a single message or a long
  * one never waits. If a program posts quickly and then does not poll or post, a timer sends the
- * rest (GATHER_TIMER_NS), and posts are gathered less readily afterwards.
+ * rest (GATHER_TIMER_NS), or the guard in mode POLLED, and posts are gathered less readily
+ * afterwards.
  *
  * A program that requests one completion for many posts (GATHER_MODERATED or more) waits for that
  * completion when its send queue is full. So what waits leaves with the signaled request, and while
