@@ -16,6 +16,7 @@
 
 #include "base/rng.h"
 #include "engine/lane-shm.h"
+#include "engine/poller.h"
 #include "test.h"
 
 static void wire(const char *name)
@@ -108,6 +109,59 @@ static uint32_t filled(struct node *n)
 	return pos;
 }
 
+static void *polls_here(void *arg)
+{
+	(void)arg;
+	poller_vain(poller_here(), 1);
+	return NULL;
+}
+
+/* This thread polls on a processor on which another one has polled. */
+static void take_turns(void)
+{
+	pthread_t id;
+
+	assert_int_equal(pthread_create(&id, NULL, polls_here, NULL), 0);
+	assert_int_equal(pthread_join(id, NULL), 0);
+	poller_vain(poller_here(), 1);
+	assert_true(poller_takes_turns());
+}
+
+/* How far its ring's next packet is from the beginning, had the ring no end. */
+static uint32_t stretch(struct node *n)
+{
+	uint32_t bytes;
+
+	lane_lock(n->lane);
+	bytes = n->lane->shm->open[0]->ring.pos - n->lane->shm->open[0]->ring.origin;
+	lane_unlock(n->lane);
+	return bytes;
+}
+
+TEST(lane_shm, pollers_take_turns__empty_ring_begins_again)
+{
+	enum { LEN = 1000, MESSAGES = 100 };
+	const rocemu_ns_t end = lane_now() + NODE_PATIENCE_MS * (rocemu_ns_t)1000000;
+	cpu_set_t all, here;
+	struct node a, b;
+
+	assert_return_code(sched_getaffinity(0, sizeof(all), &all), errno);
+	CPU_ZERO(&here);
+	CPU_SET((unsigned)sched_getcpu(), &here);
+	open_pair(&a, &b);
+	use_rings(&a, &b);
+	node_ping_pong(&a, &b, MESSAGES, LEN);
+	assert_true(stretch(&a) > MESSAGES * LEN);
+	assert_return_code(sched_setaffinity(0, sizeof(here), &here), errno);
+	while (stretch(&a) > SHM_RING_RESTART + 2 * LEN) {
+		assert_true(lane_now() < end);
+		take_turns();
+		node_ping_pong(&a, &b, 1, LEN);
+	}
+	assert_return_code(sched_setaffinity(0, sizeof(all), &all), errno);
+	node_close_pair(&a, &b);
+}
+
 /* The receiver does not check it, so the sender computes it for captures only. */
 TEST(lane_shm, packet_in_a_ring__no_icrc)
 {
@@ -123,7 +177,7 @@ TEST(lane_shm, packet_in_a_ring__no_icrc)
 	node_write(&a, &b, 0, 10000, true);
 	assert_true(filled(&a) - at > 10000);
 	while (at != filled(&a)) {
-		const uint8_t *p = a.lane->shm->open[0]->ring.data + (at & (SHM_RING_DATA - 1));
+		const uint8_t *p = shm_ring_at(&a.lane->shm->open[0]->ring, at);
 
 		memcpy(&rec, p, sizeof(rec));
 		assert_int_equal(rec.sealed, 0);

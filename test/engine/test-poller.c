@@ -144,6 +144,7 @@ TEST(poller, processor_is_its_own__never_yields)
 	poll_in_vain(&now, 100); /* other threads were here before */
 	assert_int_equal(poll_in_vain(&now, 100000), 0);
 	assert_false(poller_is_displaced(poller_here()));
+	assert_false(poller_takes_turns());
 	assert_return_code(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
@@ -159,12 +160,14 @@ TEST(poller, another_one_was_here__yields_after_its_turn)
 		assert_true(poller_is_displaced(poller_here()));
 		assert_int_equal(poll_in_vain(&now, 1), 0);
 		assert_false(poller_is_displaced(poller_here()));
+		assert_true(poller_takes_turns());
 		assert_int_equal(poll_in_vain(&now, POLLER_TURN_NS / 1000 - 1), 0);
 		assert_int_equal(poll_in_vain(&now, 1), 1);
 	}
 	/* It has gone: a few times, and no more. */
 	assert_in_range(poll_in_vain(&now, 100), 1, 20);
 	assert_int_equal(poll_in_vain(&now, 100000), 0);
+	assert_false(poller_takes_turns());
 	assert_return_code(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
