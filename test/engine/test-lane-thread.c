@@ -29,12 +29,17 @@ TEST(lane, thread_kept_from_running__answer_found_before_retries_are_used_up)
 enum { QUICK_POSTS = 20 };
 
 /* As fast as can be: no time passes between them. */
-static void post_quickly(struct node *from, struct node *to)
+static void post_some_quickly(struct node *from, struct node *to, unsigned n)
 {
 	from->post_time = lane_now();
-	for (unsigned i = 1; i <= QUICK_POSTS; i++)
-		node_write(from, to, 0, 64, i == QUICK_POSTS);
+	for (unsigned i = 1; i <= n; i++)
+		node_write(from, to, 0, 64, i == n);
 	from->post_time = 0;
+}
+
+static void post_quickly(struct node *from, struct node *to)
+{
+	post_some_quickly(from, to, QUICK_POSTS);
 }
 
 TEST(lane, posts_in_quick_succession__leave_together)
@@ -294,6 +299,49 @@ static void wait_until_polled(struct node *a, struct node *b)
 		mode = b->lane->progress.mode;
 		lane_unlock(b->lane);
 	} while (mode != PROGRESS_POLLED);
+}
+
+static bool nothing_gathered(struct node *n)
+{
+	return !n->lane->gather.posts;
+}
+
+static bool gathers_late(struct node *n)
+{
+	return n->lane->gather.score == GATHER_DISTRUST;
+}
+
+static bool posts_wait(struct node *n)
+{
+	return n->lane->progress.mode == PROGRESS_POLLED && !nothing_gathered(n);
+}
+
+/* A poll would make it superfluous. */
+static bool posts_wait_for_a_timer(struct node *n)
+{
+	return posts_wait(n) && n->lane->thread.armed == gather_due(&n->lane->gather);
+}
+
+TEST(lane, polled_then_posts_wait__guard_sends_them_and_no_timer_is_set)
+{
+	unsigned waited = 0, late = 0;
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	while (waited < 20) {
+		wait_until_polled(&b, &a);
+		lane_lock(a.lane);
+		a.lane->gather = (struct gather){.score = GATHER_MAX_SCORE};
+		lane_unlock(a.lane);
+		post_some_quickly(&a, &b, GATHER_MODERATED / 2);
+		assert_false(node_holds(posts_wait_for_a_timer, &a));
+		waited += node_holds(posts_wait, &a);
+		node_until(nothing_gathered, &a);
+		late += node_holds(gathers_late, &a);
+		node_poll(&a);
+	}
+	assert_true(late > 0);
+	node_close_pair(&a, &b);
 }
 
 static unsigned unsettled(struct node *n)
