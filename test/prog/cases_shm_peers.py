@@ -13,8 +13,9 @@ from harness import FULL, NORMAL, POLL_S, Case, Skip, expect, gid_index, new_por
 
 OPTIONS = ('--wire', 'shm')
 RING = '/memfd:rocemu-ring'
-# struct shm_ring_shared: where the positions are.
+# struct shm_ring_shared: where the positions are, and the bit of the head that is none.
 HEAD, TAIL = 0, 128
+RESTART = 1
 RETRY_EXC_ERR = 12
 # ROCEMU_QPN_INDEX_BITS: the bits above are the slot.
 QPN_INDEX_BITS = 14
@@ -36,7 +37,7 @@ def rings(proc):
                 if int(offset, 16) == 0:
                     memory.seek(int(where.split('-')[0], 16))
                     front = memory.read(TAIL + 4)
-                    found[inode] = tuple(struct.unpack_from('=I', front, at)[0] for at in (HEAD, TAIL))
+                    found[inode] = tuple(struct.unpack_from('=I', front, at)[0] & ~RESTART for at in (HEAD, TAIL))
     except OSError:      # it has just ended, or unmapped one
         return {}
     return found
