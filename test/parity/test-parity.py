@@ -64,7 +64,7 @@ def command__three_devices__2():
 
 
 def command__bad_values__2():
-    for args in (["--gid", "x"], ["--timeout", "0"], ["--gid", "-1"], ["--known", "/no/such/file"], ["more"]):
+    for args in (["--gid", "x"], ["--timeout", "0"], ["--jobs", "0"], ["--jobs", "65"], ["--gid", "-1"], ["--known", "/no/such/file"], ["more"]):
         Result(*TWO, *args).expect(2, args[0]).one_line()
 
 
@@ -97,7 +97,7 @@ def command__known_name_that_is_none__2():
 
 
 def parity__two_emulated_devices__every_scenario_same():
-    r = Result(*TWO, "--json")
+    r = Result(*TWO, "--json", "--jobs", "4")
     d = json.loads(r.out)
     assert d["across"] == "both directions", d["across"]
     for verdict in ("differs", "known difference", "not supported", "failed", "unstable"):

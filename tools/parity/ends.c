@@ -88,7 +88,8 @@ static void fill(uint8_t *mem, uint32_t seed)
 
 static void make_memory(struct end *e)
 {
-	e->mem = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	e->mem = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (e->mem == MAP_FAILED)
 		broken("no memory");
 	fill(e->mem, e->tag[1] == 'e' ? 1 : 2);

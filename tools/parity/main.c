@@ -6,7 +6,9 @@
  */
 #include <fnmatch.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@
 #include "parity.h"
 
 enum { EXIT_SAME = 0, EXIT_DIFFERS = 1, EXIT_USAGE = 2 };
-enum { PATTERNS = 32, TIMEOUT_S = 20 };
+enum { PATTERNS = 32, TIMEOUT_S = 20, JOBS_MAX = 64 };
 static const char me[] = "rocemu parity";
 
 struct options {
@@ -25,7 +27,7 @@ struct options {
 	const char *only[PATTERNS];
 	unsigned nonly;
 	struct known_list known;
-	unsigned timeout_ms;
+	unsigned timeout_ms, jobs;
 	report_fn *report;
 	bool list, alone, strict, no_packets;
 	char specs[4096]; /* name=interface of the devices, for ROCEMU_DEVICES */
@@ -96,6 +98,11 @@ static int option(struct options *o, int opt, int gids[2])
 		if (!number(optarg, 1, 3600, &v))
 			return complain("--timeout", "expected seconds from 1 to 3600", optarg);
 		o->timeout_ms = (unsigned)v * 1000;
+		return -1;
+	case PARITY_OPT_JOBS:
+		if (!number(optarg, 1, JOBS_MAX, &v))
+			return complain("--jobs", "expected a number from 1 to 64", optarg);
+		o->jobs = (unsigned)v;
 		return -1;
 	case PARITY_OPT_JSON:
 		o->report = report_json;
@@ -219,6 +226,9 @@ static const char *across_reason(const struct options *o, const struct runner *r
 
 /* ---- all of it ---- */
 
+/* compare() has one table, for all threads. */
+static pthread_mutex_t comparing = PTHREAD_MUTEX_INITIALIZER;
+
 static void run_once(struct result *res, const struct options *o, struct runner r, bool across)
 {
 	const struct target *a = &o->target[0], *b = &o->target[1];
@@ -232,7 +242,9 @@ static void run_once(struct result *res, const struct options *o, struct runner 
 		res->run[RUN_AB] = runner_run(&r, a, b, name);
 		res->run[RUN_BA] = runner_run(&r, b, a, name);
 	}
+	pthread_mutex_lock(&comparing);
 	compare(res, &o->known);
+	pthread_mutex_unlock(&comparing);
 }
 
 static void free_runs(struct result *res)
@@ -259,24 +271,60 @@ static void run_one(struct result *res, const struct options *o, const struct ru
 	free_runs(&again);
 }
 
+/** Scenarios, taken by as many threads as there are jobs. */
+struct work {
+	const struct options *o;
+	const struct runner *r;
+	struct result *results;
+	unsigned n;
+	bool across;
+	atomic_uint begun, done;
+};
+
+static void *work_off(void *arg)
+{
+	struct work *w = arg;
+	unsigned i, done;
+
+	while ((i = atomic_fetch_add(&w->begun, 1)) < w->n) {
+		run_one(&w->results[i], w->o, w->r, w->across);
+		done = atomic_fetch_add(&w->done, 1) + 1;
+		if (isatty(STDERR_FILENO))
+			fprintf(stderr, "\r%u/%u ", done, w->n);
+	}
+	return NULL;
+}
+
+/** If the system refuses a thread, those that run do its work. */
+static void run_scenarios(struct work *w)
+{
+	pthread_t threads[JOBS_MAX];
+	unsigned n = 0;
+
+	while (n + 1 < w->o->jobs && !pthread_create(&threads[n], NULL, work_off, w))
+		n++;
+	work_off(w);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	if (isatty(STDERR_FILENO))
+		fputs("\r          \r", stderr);
+}
+
 static int run_all(const struct options *o, const struct runner *r, struct result *results,
 		   unsigned n)
 {
+	struct work w = {.o = o, .r = r, .results = results, .n = n};
 	const char *across;
 	int code = EXIT_SAME;
 
 	if (!probe(r, &o->target[0]) || !probe(r, &o->target[1]))
 		return EXIT_USAGE;
 	across = across_reason(o, r);
-	for (unsigned i = 0; i < n; i++) {
-		if (isatty(STDERR_FILENO))
-			fprintf(stderr, "\r%u/%u ", i + 1, n);
-		run_one(&results[i], o, r, !across);
+	w.across = !across;
+	run_scenarios(&w);
+	for (unsigned i = 0; i < n; i++)
 		if (results[i].verdict == DIFFERS || results[i].verdict == FAILED)
 			code = EXIT_DIFFERS;
-	}
-	if (isatty(STDERR_FILENO))
-		fputs("\r          \r", stderr);
 	o->report(results, n, o->target, across);
 	return code;
 }
@@ -296,7 +344,7 @@ static void free_all(struct options *o, struct result *results, unsigned n)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.timeout_ms = TIMEOUT_S * 1000, .report = report_table};
+	struct options o = {.timeout_ms = TIMEOUT_S * 1000, .jobs = 1, .report = report_table};
 	struct runner r = {.self = "/proc/self/exe", .drop_in = getenv("ROCEMU_PARITY_LIBS")};
 	struct result *results;
 	unsigned n;

@@ -19,6 +19,8 @@ static const struct cli_option options[] = {
 	{PARITY_OPT_STRICT, "strict", NULL,
 	 "Leave out the differences that are known to this program"},
 	{PARITY_OPT_TIMEOUT, "timeout", "S", "Seconds that a scenario may take (default 20)"},
+	{PARITY_OPT_JOBS, "jobs", "N",
+	 "Scenarios at the same time, from 1 to 64 (default 1); they share the devices"},
 	{PARITY_OPT_JSON, "json", NULL, "Print the result as JSON, with all transcripts"},
 	{PARITY_OPT_MARKDOWN, "markdown", NULL, "Print the result as tables for a document"},
 	{PARITY_OPT_LIST, "list", NULL, "List the scenarios"},

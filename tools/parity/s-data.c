@@ -304,5 +304,5 @@ void scenarios_data(void)
 	registry_add(run_both_ways, &rc_ops[0], 0, "data/rc/both-ways/send");
 	registry_add(run_both_ways, &rc_ops[2], 0, "data/rc/both-ways/write");
 	registry_add(run_both_ways, &rc_ops[4], 0, "data/rc/both-ways/read");
-	registry_add(run_late_receive, NULL, 0, "data/rc/send/late-receive");
+	registry_add(run_late_receive, NULL, RACY, "data/rc/send/late-receive");
 }

@@ -324,7 +324,7 @@ void scenarios_xrc(void)
 	for (unsigned i = 0; i < COUNT(atomics); i++)
 		registry_add(run_atomic, &atomics[i], 0, "xrc/%s", text_op(atomics[i]));
 	registry_add(run_two_srqs, NULL, 0, "xrc/two-srqs");
-	registry_add(run_rnr, NULL, 0, "xrc/rnr");
+	registry_add(run_rnr, NULL, RACY, "xrc/rnr");
 	for (unsigned i = 0; i < COUNT(wrongs); i++)
 		registry_add(run_wrong, &wrongs[i].what, 0, "xrc/error/%s", wrongs[i].name);
 	registry_add(run_by_file, NULL, ALONE, "xrc/domain-by-file");
