@@ -49,11 +49,13 @@ static void run_mask(const char *name, enum ibv_qp_type type, const struct op *o
 
 static void all_masks(const char *name, enum ibv_qp_type type, struct op o)
 {
+	const unsigned step = TEST_SANITIZED ? 5 : 1; /* 255 is a multiple of both */
+
 	o.flags |= IBV_SEND_SIGNALED;
 	if (o.nsge == 0)
 		o.nsge = 1;
 	for (enum direction dir = FORWARD; dir <= BOTH; dir++)
-		for (unsigned mask = 0; mask < 256; mask++)
+		for (unsigned mask = 0; mask < 256; mask += step)
 			run_mask(name, type, &o, dir, mask);
 }
 

@@ -17,7 +17,7 @@
 
 #include "base/util.h"
 
-enum { MAX_PAIRS = 8, DEFAULT_SEEDS = 2000 };
+enum { MAX_PAIRS = 8, DEFAULT_SEEDS = TEST_SANITIZED ? 300 : 2000 };
 
 static unsigned long long first_seed = 1, seeds = DEFAULT_SEEDS;
 static bool progress;

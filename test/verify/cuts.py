@@ -14,6 +14,7 @@ import argparse
 import concurrent.futures
 import glob
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -297,6 +298,18 @@ def check(rocemu, capture, every):
     return runs, problems
 
 
+shared = []    # in each process of the pool: the arguments, the captures
+
+
+def share(*what):
+    shared[:] = what
+
+
+def check_number(n):
+    args, chosen = shared
+    return check(args.rocemu, chosen[n], args.every)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('rocemu')
@@ -306,8 +319,9 @@ def main():
     parser.add_argument('--only', default='', help='a part of the names of captures')
     args = parser.parse_args()
     chosen = [c for c in captures(args) if args.only in c.name]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda c: check(args.rocemu, c, args.every), chosen))
+    # Forked processes have the captures. Reading reports takes as long as writing them: threads would take turns.
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context('fork'), share, (args, chosen)) as pool:
+        results = list(pool.map(check_number, range(len(chosen))))
     problems = [f'{p}, cut at {min(at)} to {max(at)}' for _, found in results for p, at in found.items()]
     print('\n'.join(problems[:100]))
     print(f'{len(chosen)} captures, {sum(n for n, _ in results)} cuts, {len(problems)} problems')
