@@ -335,7 +335,9 @@ def tos_on_the_wire(config, lab, place):
         expect({b'REQ', b'REP', b'RTU', b'data'} <= kinds(path).keys(), f'{kinds(path)}', wire)
         for kind, values in kinds(path).items():
             want = TOS | ECT0 if kind == b'data' else TOS
-            expect(values == {want}, f'{kind}: {values}, not {want}', wire)
+            # The agent answers a DREQ that comes again when its process has ended, without the setting.
+            ours = values - {0} if kind == b'DREP' else values
+            expect(ours == {want}, f'{kind}: {values}, not {want}', wire)
 
 
 def kinds(path):
