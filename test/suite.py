@@ -12,9 +12,10 @@
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
 A test that fails is run once more, alone, when its stage's tests have ended: others share the
-machine. What passes then counts as passed and is listed as such, with its first output.
+machine. What passes then counts as passed, and is listed as flaky, with its first output.
 
-Started by test/run.sh, which installs what is missing. The last line is "N passed, N failed, N skipped".
+Started by test/run.sh, which installs what is missing. It ends with where the time went, and the
+number of flaky tests. The last line is "N passed, N failed, N skipped".
 """
 import argparse
 import concurrent.futures
@@ -39,6 +40,7 @@ FUZZ_SECONDS = 20
 HIDDEN = ('/tmp', '/dev/shm', '/run')    # from programs, by test/prog/cases_bare.py
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
+LONGEST = 10    # tests that are listed with their time, where there are more
 BEGAN = time.monotonic()
 BUILDS = {  # of each stage that has one of its own
     'plain': ('build', {}, ['-Dwerror=true', '-Dtests=true', '-Dfuzz=false', '-Db_sanitize=none']),
@@ -99,7 +101,9 @@ class Tally:
     def __init__(self):
         self.counts = {'pass': 0, 'fail': 0, 'skip': 0}
         self.notes = []
-        self.second = []
+        self.flaky = []
+        self.parts = []       # (name, seconds) of what was run, in its order
+        self.tests = []       # (seconds, name)
         self.warnings = []    # printed at the beginning, and once more where something failed
 
     def warn(self, texts):
@@ -112,13 +116,29 @@ class Tally:
         if outcome != 'pass':
             self.notes.append(f'{"FAIL" if outcome == "fail" else "skip"} {name}' + (f': {text}' if text else ''))
 
-    def add_second(self, name, text):
+    def add_flaky(self, name, text):
         """It failed, and passed when it was run again alone."""
-        self.second.append(f'{name}: the first time: {text}')
+        self.flaky.append(f'{name}: the first time: {text}')
+
+    def took(self, name, begin):
+        """A part of a stage, since a time of time.monotonic()."""
+        self.parts.append((name, time.monotonic() - begin))
+
+    def show_times(self):
+        if len(self.tests) <= LONGEST:
+            return
+        print('\nwhere the time went:')
+        for name, seconds in [*self.parts, ('all', time.monotonic() - BEGAN)]:
+            print(f'  {minutes(seconds)}  {name}')
+        print('the longest tests:')
+        for seconds, name in sorted(self.tests, reverse=True)[:LONGEST]:
+            print(f'  {minutes(seconds)}  {name}')
 
     def finish(self):
-        if self.second:
-            print('\n'.join(['', 'passed at the second try, alone:'] + [f'  {note}' for note in self.second]))
+        self.show_times()
+        if self.flaky:
+            print(f'\n{len(self.flaky)} flaky, failed and then passed alone:')
+            print('\n'.join(f'  {note}' for note in self.flaky))
         if self.notes:
             print('\n'.join(['', 'not passed:'] + [f'  {note}' for note in self.notes]))
         c = self.counts
@@ -155,9 +175,12 @@ def unusable(stages):
     return None
 
 
+def minutes(seconds):
+    return f'{int(seconds) // 60}:{int(seconds) % 60:02d}'
+
+
 def say(text):
-    minutes, seconds = divmod(int(time.monotonic() - BEGAN), 60)
-    print(f'== {minutes}:{seconds:02d} {text}', flush=True)
+    print(f'== {minutes(time.monotonic() - BEGAN)} {text}', flush=True)
 
 
 def excerpt(text, head=20, end=60):
@@ -195,7 +218,7 @@ def build(stage, tally, what='', targets=lambda stage: ()):
         tally.add('fail', f'{stage}/build', 'see above')
         return False
     tally.add('pass', f'{stage}/build')
-    print(f'   {time.monotonic() - begin:.0f} s', flush=True)
+    tally.took(f'{stage}: build', begin)
     return True
 
 
@@ -239,7 +262,7 @@ def cmocka_cases(output):
 
 
 def count_meson_test(row, stage, tally):
-    name = f'{stage}/{row["name"].split(":")[-1].strip().replace(" / ", "/")}'
+    name = f'{stage}/{full_name_of(row)}'
     output = row.get('stdout', '') + '\n' + row.get('stderr', '')
     cases = cmocka_cases(output)
     for case, outcome in cases.items():
@@ -276,8 +299,13 @@ def run_meson_tests(stage, names, jobs, tally):
         return [json.loads(line) for line in f]
 
 
+def full_name_of(row):
+    """SUITE/NAME of Meson's "project:suite / name"."""
+    return row['name'].split(':')[-1].strip().replace(' / ', '/')
+
+
 def short_name(row):
-    """Meson's "project:suite / name" as it takes it on the command line."""
+    """The same as Meson takes it on the command line."""
     return row['name'].split(' / ')[-1].strip()
 
 
@@ -288,8 +316,10 @@ def unit_tests(stage, only, tally):
 def run_unit_tests(stage, names, tally):
     if not names:
         return
+    begin = time.monotonic()
     say(f'{stage}: {len(names)} unit test programs')
     rows = run_meson_tests(stage, names, JOBS, tally) or []
+    tally.tests += [(row['duration'], f'{stage}: {full_name_of(row)}') for row in rows]
     failed = [row for row in rows if row['result'] not in ('OK', 'SKIP')]
     again = {}
     if 0 < len(failed) <= SECOND_TRIES:
@@ -299,9 +329,10 @@ def run_unit_tests(stage, names, tally):
         second = again.get(row['name'])
         if second and second['result'] == 'OK':
             print(f'-- {stage}/{short_name(row)}: {row["result"]}\n{excerpt(row.get("stdout", "") + row.get("stderr", ""))}', flush=True)
-            tally.add_second(f'{stage}/{short_name(row)}', row['result'].lower())
+            tally.add_flaky(f'{stage}/{short_name(row)}', row['result'].lower())
             row = second
         count_meson_test(row, stage, tally)
+    tally.took(f'{stage}: unit tests', begin)
 
 
 # ---- the quick ones: what changed first ---------------------------------------------------------------------
@@ -387,6 +418,7 @@ def program_tests(stage, args, tally):
     results = os.path.join(BUILDS[stage][0], 'program-tests.json')
     if os.path.exists(results):
         os.unlink(results)
+    begin = time.monotonic()
     say(f'{stage}: program tests')
     p = subprocess.run(LEFTOVERS + program_argv(stage, args) + ['--json', results])
     check_left(p.returncode, f'{stage}/program tests', tally)
@@ -399,6 +431,7 @@ def program_tests(stage, args, tally):
     if 0 < len(failed) <= SECOND_TRIES:
         program_tests_again(stage, failed, results, tally)
     count_program_tests(stage, results, tally)
+    tally.took(f'{stage}: program tests', begin)
 
 
 def read_rows(path):
@@ -421,7 +454,7 @@ def program_tests_again(stage, failed, results, tally):
     rows = read_rows(results)
     for row in rows:
         if row['outcome'] == 'fail' and row['name'] in passed:
-            tally.add_second(f'{stage}/{row["name"]}', row['text'].splitlines()[0] if row['text'] else 'failed')
+            tally.add_flaky(f'{stage}/{row["name"]}', row['text'].splitlines()[0] if row['text'] else 'failed')
             row.update(passed[row['name']])
     with open(results, 'w', encoding='utf-8') as f:
         json.dump(rows, f)
@@ -431,6 +464,7 @@ def count_program_tests(stage, results, tally):
     for row in read_rows(results):
         text = row['text'].splitlines()[0] if row['text'] and row['outcome'] != 'pass' else ''
         tally.add(row['outcome'], f'{stage}/{row["name"]}', text)
+        tally.tests.append((row.get('seconds', 0), f'{stage}: {row["name"]}'))
 
 
 # ---- fuzzers ---------------------------------------------------------------------------------------------
@@ -477,7 +511,7 @@ def world(args, tally):
     if os.path.exists(results):
         for row in read_rows(results):
             if row['first'] and row['outcome'] == 'pass':
-                tally.add_second(f'world/{row["name"]}', row['first'])
+                tally.add_flaky(f'world/{row["name"]}', row['first'])
         count_program_tests('world', results, tally)
     elif p.returncode != 2 or not args.only:
         tally.add('fail', 'world', f'exit code {p.returncode}')
@@ -506,7 +540,7 @@ def environments(args, tally):
         rows = read_rows(results)
         for row in rows:
             if attempt == 2 and row['outcome'] == 'pass':
-                tally.add_second(f'environments/{row["name"]}', 'failed')
+                tally.add_flaky(f'environments/{row["name"]}', 'failed')
             if attempt == 2 or row['outcome'] != 'fail':
                 tally.add(row['outcome'], f'environments/{row["name"]}', row['text'].partition('\n')[0] if row['outcome'] != 'pass' else '')
         failed = [row['name'] for row in rows if row['outcome'] == 'fail']
@@ -608,9 +642,11 @@ def main():
         quick(args, tally)
         return tally.finish()
     for stage in stages:
+        begin = time.monotonic()
         other = {'world': world, 'environments': environments, 'packages': packages, 'interop': interop}.get(stage)
         if other:
             other(args, tally)
+            tally.took(stage, begin)
             continue
         if not args.no_build and not build(stage, tally, targets=stage_files):
             continue
@@ -618,7 +654,9 @@ def main():
             unit_tests(stage, args.only, tally)
             program_tests(stage, args, tally)
         if stage == 'clang':
+            begin = time.monotonic()
             fuzzers(tally)
+            tally.took('clang: fuzzers', begin)
     return tally.finish()
 
 

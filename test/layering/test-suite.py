@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does test/run.sh --quick take what it is to take?
+"""Does test/run.sh --quick take what it is to take, and do its last lines have what was flaky?
 
 usage: test-suite.py SOURCE_ROOT BUILD_ROOT
 """
+import contextlib
+import io
 import os
 import pathlib
 import sys
@@ -18,7 +20,20 @@ sys.path.insert(0, str(ROOT / "test"))
 import suite  # noqa: E402 # pylint: disable=wrong-import-position
 
 
+def check_last_lines():
+    tally = suite.Tally()
+    tally.add("pass", "plain/one")
+    tally.add_flaky("plain/two", "timeout")
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = tally.finish()
+    lines = out.getvalue().splitlines()
+    assert code == 0 and "1 flaky, failed and then passed alone:" in lines, lines
+    assert "  plain/two: the first time: timeout" in lines and lines[-1] == "1 passed, 0 failed, 0 skipped", lines
+
+
 def main():
+    check_last_lines()
     tests = suite.introspect(BUILD, "tests")
     suites = {t["suite"][0].split(":")[-1] for t in tests}
     # meson test takes names without suites: it would run a namesake that is not built yet.
