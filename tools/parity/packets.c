@@ -12,6 +12,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
+#include <sys/stat.h>
 
 #include "parity.h"
 
@@ -174,10 +176,15 @@ static bool parse(struct packet *k, const uint8_t *p, size_t len)
 static uint8_t *load(const char *path, size_t *len)
 {
 	FILE *f = fopen(path, "re");
-	uint8_t *data = f ? malloc(FILE_MAX) : NULL;
+	struct stat st;
+	/* Not more: where malloc() fills what it gives, a large buffer takes as long as the run. */
+	const size_t size = f && fstat(fileno(f), &st) == 0 && st.st_size > 0
+				    ? (size_t)MIN(st.st_size, FILE_MAX)
+				    : 0;
+	uint8_t *data = size ? malloc(size) : NULL;
 	uint32_t magic = 0, link = 0;
 
-	*len = data ? fread(data, 1, FILE_MAX, f) : 0;
+	*len = data ? fread(data, 1, size, f) : 0;
 	if (f)
 		fclose(f);
 	if (*len >= FILE_HEADER) {
