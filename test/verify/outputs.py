@@ -88,6 +88,15 @@ def text_and_json(check):
         check.that(all(rule[key] for key in ('explanation', 'causes', 'remedy')), rule)
 
 
+def names_of_files(check):
+    """In JSON as they are: UTF-8, and U+FFFD for what is none."""
+    for name, shown in ((b'\xc3\xa4 "<b>.pcap', 'ä "<b>.pcap'), (b'\xe4.pcap', '\ufffd.pcap')):
+        path = os.path.join(os.fsencode(check.directory), name)
+        shutil.copy(check.path('good.pcap'), path)
+        p = subprocess.run([check.rocemu, 'verify', '--json', path], capture_output=True, timeout=100, check=False)
+        check.that(os.path.basename(json.loads(p.stdout.decode())['file']) == shown, name, p.stdout[:200])
+
+
 def ignored(check):
     """Senders without a right ICRC: the other rules are applied. What is ignored is counted, and no more."""
     frames = frames_of(check, 'rc_many_sends')
@@ -266,7 +275,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='rocemu-outputs-') as directory:
         check = Check(rocemu, golden, directory)
         make_captures(check)
-        for part in (exit_codes, text_and_json, ignored, known_senders, long_run, junit, names, differences, annotations, fed, bomb):
+        for part in (exit_codes, text_and_json, names_of_files, ignored, known_senders, long_run, junit, names, differences, annotations, fed, bomb):
             part(check)
     print('\n'.join(check.problems) or 'all outputs are as they should be')
     return 1 if check.problems else 0

@@ -94,55 +94,75 @@ static void diff_text(const struct verify *a, const struct verify *b, FILE *f)
 	print_figure(f, "ACK, us (p99)", x.rtt_p99_us, y.rtt_p99_us);
 }
 
-static void json_figure(FILE *f, const char *name, double a, double b)
+static void pair_json(struct json *j, const char *key, double a, double b)
 {
-	fprintf(f, ", \"%s\": [%.6f, %.6f]", name, a, b);
+	json_open(j, key, '[');
+	json_real(j, NULL, a, 6);
+	json_real(j, NULL, b, 6);
+	json_close(j, ']');
 }
 
-static void diff_json(const struct verify *a, const struct verify *b, FILE *f)
+static void counts_json(struct json *j, const char *key, uint64_t a, uint64_t b)
 {
-	struct totals x = totals_of(a), y = totals_of(b);
-	const char *comma = "";
+	json_open(j, key, '[');
+	json_u64(j, NULL, a);
+	json_u64(j, NULL, b);
+	json_close(j, ']');
+}
 
-	fputs("\"findings\": [", f);
+static void findings_json(const struct verify *a, const struct verify *b, struct json *j)
+{
+	json_open(j, "findings", '[');
 	for (unsigned i = 0; i < RULE_COUNT; i++) {
 		if (a->by_rule[i] == 0 && b->by_rule[i] == 0)
 			continue;
-		fprintf(f,
-			"%s\n {\"id\": \"%s\", \"severity\": \"%s\", \"change\": \"%s\", "
-			"\"count\": [%" PRIu64 ", %" PRIu64 "]}",
-			comma, rules[i].id, severity_names[rules[i].severity],
-			change_of(a->by_rule[i], b->by_rule[i]), a->by_rule[i], b->by_rule[i]);
-		comma = ",";
+		json_line(j);
+		json_open(j, NULL, '{');
+		json_text(j, "id", rules[i].id);
+		json_text(j, "severity", severity_names[rules[i].severity]);
+		json_text(j, "change", change_of(a->by_rule[i], b->by_rule[i]));
+		counts_json(j, "count", a->by_rule[i], b->by_rule[i]);
+		json_close(j, '}');
 	}
-	fputs("],\n\"figures\": {", f);
-	comma = "";
-	for (unsigned i = 0; i < ARRAY_LEN(value_names); i++) {
-		fprintf(f, "%s\"%s\": [%" PRIu64 ", %" PRIu64 "]", comma, value_names[i],
-			x.value[i], y.value[i]);
-		comma = ", ";
-	}
-	json_figure(f, "retransmission_share", x.again_share, y.again_share);
-	json_figure(f, "seconds", x.seconds, y.seconds);
-	json_figure(f, "goodput_bps", x.goodput_bps, y.goodput_bps);
-	json_figure(f, "ack_rtt_p50_us", x.rtt_p50_us, y.rtt_p50_us);
-	json_figure(f, "ack_rtt_p99_us", x.rtt_p99_us, y.rtt_p99_us);
-	fputs("}}\n", f);
+	json_close(j, ']');
+}
+
+static void figures_json(const struct verify *a, const struct verify *b, struct json *j)
+{
+	struct totals x = totals_of(a), y = totals_of(b);
+
+	json_line(j);
+	json_open(j, "figures", '{');
+	for (unsigned i = 0; i < ARRAY_LEN(value_names); i++)
+		counts_json(j, value_names[i], x.value[i], y.value[i]);
+	pair_json(j, "retransmission_share", x.again_share, y.again_share);
+	pair_json(j, "seconds", x.seconds, y.seconds);
+	pair_json(j, "goodput_bps", x.goodput_bps, y.goodput_bps);
+	pair_json(j, "ack_rtt_p50_us", x.rtt_p50_us, y.rtt_p50_us);
+	pair_json(j, "ack_rtt_p99_us", x.rtt_p99_us, y.rtt_p99_us);
+	json_close(j, '}');
 }
 
 void verify_diff(const struct verify *a, const struct verify *b, const char *name_a,
 		 const char *name_b, bool json, FILE *f)
 {
+	struct json j = {.f = f};
+
 	if (!json) {
 		fprintf(f, "%s: %s, then %s: %s\n", name_a, verdict_name(a), name_b,
 			verdict_name(b));
 		diff_text(a, b, f);
 		return;
 	}
-	fputs("{\"before\": ", f);
-	json_string(f, name_a);
-	fputs(", \"after\": ", f);
-	json_string(f, name_b);
-	fprintf(f, ", \"verdicts\": [\"%s\", \"%s\"], ", verdict_name(a), verdict_name(b));
-	diff_json(a, b, f);
+	json_open(&j, NULL, '{');
+	json_text(&j, "before", name_a);
+	json_text(&j, "after", name_b);
+	json_open(&j, "verdicts", '[');
+	json_text(&j, NULL, verdict_name(a));
+	json_text(&j, NULL, verdict_name(b));
+	json_close(&j, ']');
+	findings_json(a, b, &j);
+	figures_json(a, b, &j);
+	json_close(&j, '}');
+	fputc('\n', f);
 }

@@ -1,215 +1,220 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The findings for programs: JSON. */
-#include <inttypes.h>
-
 #include "report.h"
 #include "verify.h"
 #include "wire/print.h"
 
-void json_string(FILE *f, const char *text)
+/* 0: there is none. */
+static void number_or_null(struct json *j, const char *key, uint64_t value)
 {
-	fputc('"', f);
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if (*p == '"' || *p == '\\')
-			fprintf(f, "\\%c", *p);
-		else if (*p < 0x20 || *p == '<' || *p >= 0x7f) /* '<': it also stands in a page */
-			fprintf(f, "\\u%04x", *p);
-		else
-			fputc(*p, f);
-	}
-	fputc('"', f);
+	if (value != 0)
+		json_u64(j, key, value);
+	else
+		json_null(j, key);
 }
 
-static void direction(FILE *out, const struct flow *f)
+static void gids_json(struct json *j, const struct flow *f)
 {
-	struct figures g = figures_of(f);
 	char src[64], dst[64];
 
 	print_gid(src, sizeof(src), &f->hosts->src);
 	print_gid(dst, sizeof(dst), &f->hosts->dst);
-	fprintf(out,
-		"{\"src\": \"%s\", \"dst\": \"%s\", \"dqpn\": %u, \"packets\": %" PRIu64
-		", \"wire_bytes\": %" PRIu64 ", \"goodput_bytes\": %" PRIu64
-		", \"goodput_bps\": %.0f, \"requests\": %" PRIu64 ", \"retransmitted\": %" PRIu64
-		", \"retransmission_share\": %.6f, \"acks\": %" PRIu64 ", \"naks\": %" PRIu64
-		", \"rnr_naks\": %" PRIu64 ", \"unjudged_responses\": %" PRIu64 ", \"ce\": %" PRIu64
-		", \"cnps\": %" PRIu64 ", \"ack_rtt_ns\": ",
-		src, dst, f->dqpn, g.packets, g.wire_bytes, g.goodput_bytes, g.goodput_bps,
-		g.requests, g.again, g.again_share, f->acks, f->naks, f->rnrs, f->unpaired, f->ce,
-		f->cnps);
-	if (g.rtt_n != 0)
-		fprintf(out,
-			"{\"samples\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64 "}",
-			g.rtt_n, g.rtt_p50_ns, g.rtt_p99_ns);
-	else
-		fputs("null", out);
-	fprintf(out,
-		", \"goodput_over_time\": {\"start_ns\": %" PRIu64 ", \"slot_ns\": %" PRIu64
-		", \"bytes\": [",
-		f->rate.start_ns, f->rate.width_ns);
-	for (unsigned i = 0; i < RATE_SLOTS && f->rate.width_ns != 0; i++)
-		fprintf(out, "%s%" PRIu64, i ? ", " : "", f->rate.bytes[i]);
-	fputs("]}}", out);
+	json_text(j, "src", src);
+	json_text(j, "dst", dst);
+	json_u64(j, "dqpn", f->dqpn);
 }
 
-static void connections(const struct verify *v, FILE *out)
+static void rtt_json(struct json *j, const struct figures *g)
+{
+	if (g->rtt_n == 0) {
+		json_null(j, "ack_rtt_ns");
+		return;
+	}
+	json_open(j, "ack_rtt_ns", '{');
+	JSON_U64S(j, {"samples", g->rtt_n}, {"p50", g->rtt_p50_ns}, {"p99", g->rtt_p99_ns});
+	json_close(j, '}');
+}
+
+static void direction_json(struct json *j, const struct flow *f)
+{
+	struct figures g = figures_of(f);
+
+	json_open(j, NULL, '{');
+	gids_json(j, f);
+	JSON_U64S(j, {"packets", g.packets}, {"wire_bytes", g.wire_bytes},
+		  {"goodput_bytes", g.goodput_bytes});
+	json_real(j, "goodput_bps", g.goodput_bps, 0);
+	json_u64(j, "requests", g.requests);
+	json_u64(j, "retransmitted", g.again);
+	json_real(j, "retransmission_share", g.again_share, 6);
+	JSON_U64S(j, {"acks", f->acks}, {"naks", f->naks}, {"rnr_naks", f->rnrs},
+		  {"unjudged_responses", f->unpaired}, {"ce", f->ce}, {"cnps", f->cnps});
+	rtt_json(j, &g);
+	json_open(j, "goodput_over_time", '{');
+	json_u64(j, "start_ns", f->rate.start_ns);
+	json_u64(j, "slot_ns", f->rate.width_ns);
+	json_open(j, "bytes", '[');
+	for (unsigned i = 0; i < RATE_SLOTS && f->rate.width_ns != 0; i++)
+		json_u64(j, NULL, f->rate.bytes[i]);
+	json_close(j, ']');
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+static void connections_json(const struct verify *v, struct json *j)
 {
 	unsigned done = 0;
 
+	json_line(j);
+	json_open(j, "connections", '[');
 	for (const struct flow *f = v->flows; f != NULL; f = f->all_next) {
 		if (f->index <= done) /* nothing in it, or printed with its other direction */
 			continue;
 		done = f->index;
-		fprintf(out, "%s\n {\"connection\": %u, \"service\": \"%s\", \"mtu\": ",
-			done > 1 ? "," : "", f->index, service_name(f->svc));
-		if (f->mtu != 0)
-			fprintf(out, "%u", f->mtu);
-		else
-			fputs("null", out);
-		fputs(", \"directions\": [", out);
-		direction(out, f);
-		if (f->peer != NULL) {
-			fputs(", ", out);
-			direction(out, f->peer);
-		}
-		fputs("]}", out);
+		json_line(j);
+		json_open(j, NULL, '{');
+		json_u64(j, "connection", f->index);
+		json_text(j, "service", service_name(f->svc));
+		number_or_null(j, "mtu", f->mtu);
+		json_open(j, "directions", '[');
+		direction_json(j, f);
+		if (f->peer != NULL)
+			direction_json(j, f->peer);
+		json_close(j, ']');
+		json_close(j, '}');
 	}
+	json_close(j, ']');
 }
 
-struct list {
-	FILE *out;
-	bool any;
-};
-
-void json_finding(const struct verify *v, FILE *out, const struct flow *f, const struct finding *n,
-		  bool tentative)
+void finding_json(const struct verify *v, struct json *j, const char *key, const struct flow *f,
+		  const struct finding *n, bool tentative)
 {
 	const struct rule *r = &rules[n->rule];
-	char src[64], dst[64];
 
-	fprintf(out, "{\"id\": \"%s\", \"severity\": \"%s\", \"packet\": ", r->id,
-		severity_names[r->severity]);
-	if (n->number != 0)
-		fprintf(out, "%" PRIu64, n->number >> SEGMENT_BITS);
-	else
-		fputs("null", out);
+	json_open(j, key, '{');
+	json_text(j, "id", r->id);
+	json_text(j, "severity", severity_names[r->severity]);
+	number_or_null(j, "packet", n->number >> SEGMENT_BITS);
 	if ((n->number & SEGMENT_MASK) != 0)
-		fprintf(out, ", \"segment\": %u", (unsigned)(n->number & SEGMENT_MASK));
-	fputs(", \"connection\": ", out);
-	if (f != NULL && f->index != 0)
-		fprintf(out, "%u", f->index);
-	else
-		fputs("null", out);
-	if (v->follow != NULL && f != NULL) {
-		print_gid(src, sizeof(src), &f->hosts->src);
-		print_gid(dst, sizeof(dst), &f->hosts->dst);
-		fprintf(out, ", \"src\": \"%s\", \"dst\": \"%s\", \"dqpn\": %u", src, dst, f->dqpn);
-	}
+		json_u64(j, "segment", n->number & SEGMENT_MASK);
+	number_or_null(j, "connection", f != NULL ? f->index : 0);
+	if (v->follow != NULL && f != NULL)
+		gids_json(j, f);
 	if (tentative)
-		fputs(", \"tentative\": true", out);
-	fprintf(out, ", \"time_ns\": %" PRIu64 ", \"clause\": ", n->ts_ns);
-	json_string(out, r->clause);
-	fputs(", \"title\": ", out);
-	json_string(out, r->line);
-	fputs(", \"text\": ", out);
-	json_string(out, n->text);
-	fputc('}', out);
+		json_bool(j, "tentative", true);
+	json_u64(j, "time_ns", n->ts_ns);
+	json_text(j, "clause", r->clause);
+	json_text(j, "title", r->line);
+	json_text(j, "text", n->text);
+	json_close(j, '}');
 }
 
 static void finding(const struct verify *v, const struct flow *f, const struct finding *n,
 		    void *user)
 {
-	struct list *l = user;
+	struct json *j = user;
 
-	fputs(l->any ? ",\n " : "\n ", l->out);
-	json_finding(v, l->out, f, n, false);
-	l->any = true;
+	json_line(j);
+	finding_json(v, j, NULL, f, n, false);
 }
 
 /* What the findings that are there mean. */
-static void explanations(const struct verify *v, FILE *f)
+static void explanations_json(const struct verify *v, struct json *j)
 {
-	static const char *const names[] = {"title",  "explanation", "causes",
-					    "remedy", "clause",	     "counter"};
-
-	fputs("],\n\"rules\": {", f);
-	for (unsigned i = 0, n = 0; i < RULE_COUNT; i++) {
-		const char *const texts[] = {rules[i].line,	rules[i].text,
-					     advices[i].causes, advices[i].remedy,
-					     rules[i].clause,	advices[i].counter};
-
+	json_line(j);
+	json_open(j, "rules", '{');
+	for (unsigned i = 0; i < RULE_COUNT; i++) {
 		if (v->by_rule[i] == 0)
 			continue;
-		fprintf(f, "%s\n \"%s\": {\"severity\": \"%s\"", n++ ? "," : "", rules[i].id,
-			severity_names[rules[i].severity]);
-		for (unsigned k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
-			fprintf(f, ", \"%s\": ", names[k]);
-			json_string(f, texts[k]);
-		}
-		fputc('}', f);
+		json_line(j);
+		json_open(j, rules[i].id, '{');
+		json_text(j, "severity", severity_names[rules[i].severity]);
+		json_text(j, "title", rules[i].line);
+		json_text(j, "explanation", rules[i].text);
+		json_text(j, "causes", advices[i].causes);
+		json_text(j, "remedy", advices[i].remedy);
+		json_text(j, "clause", rules[i].clause);
+		json_text(j, "counter", advices[i].counter);
+		json_close(j, '}');
 	}
-	fputc('}', f);
+	json_close(j, '}');
 }
 
-static void worst(const struct verify *v, FILE *f)
+static void worst_json(const struct verify *v, struct json *j)
 {
 	struct worst w = worst_finding(v);
 
-	fprintf(f, ",\n\"verdict\": \"%s\", \"worst\": ", verdict_name(v));
+	json_line(j);
+	json_text(j, "verdict", verdict_name(v));
 	if (w.n != NULL)
-		json_finding(v, f, w.f, w.n, false);
+		finding_json(v, j, "worst", w.f, w.n, false);
 	else
-		fputs("null", f);
+		json_null(j, "worst");
 }
 
-static void counts(FILE *f, const uint64_t by_rule[RULE_COUNT])
+static void counts_json(struct json *j, const char *key, const uint64_t by_rule[RULE_COUNT])
 {
-	for (unsigned i = 0, n = 0; i < RULE_COUNT; i++) {
+	json_line(j);
+	json_open(j, key, '{');
+	for (unsigned i = 0; i < RULE_COUNT; i++)
 		if (by_rule[i] != 0)
-			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", rules[i].id, by_rule[i]);
-	}
+			json_u64(j, rules[i].id, by_rule[i]);
+	json_close(j, '}');
 }
 
-void json_body(const struct verify *v, FILE *f, const char *name)
+static void packets_json(const struct verify *v, struct json *j)
 {
-	struct list l = {f, false};
-
-	fputs("\"file\": ", f);
-	json_string(f, name);
-	worst(v, f);
-	fprintf(f,
-		", \"frames\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"first_ns\": %" PRIu64
-		", \"last_ns\": %" PRIu64 ",\n\"icrc\": {\"checked\": %" PRIu64
-		", \"wrong\": %" PRIu64 ", \"unchecked\": %" PRIu64
-		"},\n\"cut\": {\"headers\": %" PRIu64 ", \"bth\": %" PRIu64
-		"}, \"passed_over\": {\"cut\": %" PRIu64 ", \"infiniband\": %" PRIu64
-		", \"link_layer\": %" PRIu64 "}, \"roce_v1\": %" PRIu64 ",\n\"errors\": %" PRIu64
-		", \"warnings\": %" PRIu64 ", \"notes\": %" PRIu64 ",\n\"bursts\": %" PRIu64
-		", \"seen_elsewhere\": %" PRIu64 ", \"dropped\": %" PRIu64
-		", \"forgotten\": %" PRIu64 ", \"tunnels\": {",
-		v->frames, v->packets, v->first_ns, v->last_ns, v->icrc_checked, v->icrc_wrong,
-		v->icrc_unchecked, v->headers_cut, v->bth_cut, v->passed.cut, v->passed.infiniband,
-		v->passed.link, v->roce_v1, v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN],
-		v->by_severity[SEV_NOTE], v->bursts, v->seen_elsewhere, v->dropped, v->forgotten);
-	for (unsigned i = ENCAP_NONE + 1, n = 0; i < ENCAP_COUNT; i++) {
+	JSON_U64S(j, {"frames", v->frames}, {"packets", v->packets}, {"first_ns", v->first_ns},
+		  {"last_ns", v->last_ns});
+	json_line(j);
+	json_open(j, "icrc", '{');
+	JSON_U64S(j, {"checked", v->icrc_checked}, {"wrong", v->icrc_wrong},
+		  {"unchecked", v->icrc_unchecked});
+	json_close(j, '}');
+	json_line(j);
+	json_open(j, "cut", '{');
+	json_u64(j, "headers", v->headers_cut);
+	json_u64(j, "bth", v->bth_cut);
+	json_close(j, '}');
+	json_open(j, "passed_over", '{');
+	JSON_U64S(j, {"cut", v->passed.cut}, {"infiniband", v->passed.infiniband},
+		  {"link_layer", v->passed.link});
+	json_close(j, '}');
+	json_u64(j, "roce_v1", v->roce_v1);
+	json_line(j);
+	JSON_U64S(j, {"errors", v->by_severity[SEV_ERROR]}, {"warnings", v->by_severity[SEV_WARN]},
+		  {"notes", v->by_severity[SEV_NOTE]});
+	json_line(j);
+	JSON_U64S(j, {"bursts", v->bursts}, {"seen_elsewhere", v->seen_elsewhere},
+		  {"dropped", v->dropped}, {"forgotten", v->forgotten});
+	json_open(j, "tunnels", '{');
+	for (unsigned i = ENCAP_NONE + 1; i < ENCAP_COUNT; i++)
 		if (v->by_encap[i] != 0)
-			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", encap_name(i),
-				v->by_encap[i]);
-	}
-	fputs("},\n\"counts\": {", f);
-	counts(f, v->by_rule);
-	fputs("},\n\"ignored\": {", f);
-	counts(f, v->by_ignored);
-	fputs("},\n\"connections\": [", f);
-	connections(v, f);
-	fputs("],\n\"findings\": [", f);
-	for_each_finding(v, finding, &l);
-	explanations(v, f);
+			json_u64(j, encap_name(i), v->by_encap[i]);
+	json_close(j, '}');
+}
+
+void report_json(const struct verify *v, struct json *j, const char *name)
+{
+	json_text(j, "file", name);
+	worst_json(v, j);
+	packets_json(v, j);
+	counts_json(j, "counts", v->by_rule);
+	counts_json(j, "ignored", v->by_ignored);
+	connections_json(v, j);
+	json_line(j);
+	json_open(j, "findings", '[');
+	for_each_finding(v, finding, j);
+	json_close(j, ']');
+	explanations_json(v, j);
 }
 
 void verify_json(const struct verify *v, FILE *f, const char *name)
 {
-	fputc('{', f);
-	json_body(v, f, name);
-	fputs("}\n", f);
+	struct json j = {.f = f};
+
+	json_open(&j, NULL, '{');
+	report_json(v, &j, name);
+	json_close(&j, '}');
+	fputc('\n', f);
 }

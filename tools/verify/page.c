@@ -111,21 +111,23 @@ static bool constant(const struct packet_log *l, const struct column *c)
 	return l->n != 0;
 }
 
-static void put_column(FILE *f, const struct packet_log *l, const struct column *c, int64_t base)
+static void put_column(struct json *j, const struct packet_log *l, const struct column *c,
+		       int64_t base)
 {
-	fprintf(f, ",\n\"%s\": ", c->name);
+	json_line(j);
 	if (!c->delta && constant(l, c)) {
-		fprintf(f, "%" PRId64, c->get(&l->at[0]));
+		json_i64(j, c->name, c->get(&l->at[0]));
 		return;
 	}
-	fputc('[', f);
+	json_open(j, c->name, '[');
 	for (unsigned i = 0; i < l->n; i++) {
 		int64_t value = c->get(&l->at[i]);
 
-		fprintf(f, "%s%" PRId64, i != 0 ? "," : "", c->delta ? value - base : value);
+		/* There are many of them: without spaces. */
+		fprintf(j->f, "%s%" PRId64, i != 0 ? "," : "", c->delta ? value - base : value);
 		base = value;
 	}
-	fputc(']', f);
+	json_close(j, ']');
 }
 
 struct header_name {
@@ -223,188 +225,202 @@ static void put_extensions(FILE *f, const struct logged *e)
 	}
 }
 
-static void put_log(FILE *f, const struct verify *v)
+static void put_log(struct json *j, const struct verify *v)
 {
 	const struct packet_log *l = v->log;
 
-	fprintf(f, ",\n\"log\": {\"n\": %u", l->n);
+	json_line(j);
+	json_open(j, "log", '{');
+	json_u64(j, "n", l->n);
 	for (unsigned i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		put_column(f, l, &columns[i],
+		put_column(j, l, &columns[i],
 			   columns[i].get == get_time ? (int64_t)v->first_ns : 0);
-	fputs(",\n\"extensions\": [", f);
+	json_line(j);
+	json_open(j, "extensions", '[');
 	for (unsigned i = 0; i < l->n; i++) {
 		if (l->at[i].decoded)
-			put_extensions(f, &l->at[i]);
+			put_extensions(j->f, &l->at[i]);
 	}
-	fputs("0]}", f);
+	fputc('0', j->f);
+	json_close(j, ']');
+	json_close(j, '}');
 }
 
 /* ---- what the columns refer to ---- */
 
 /* Of each opcode that occurs: name, class, whether it begins and ends a message, its fields. */
-static void put_opcode(FILE *f, uint8_t opcode, const char *comma)
+static void put_opcode(struct json *j, uint8_t opcode)
 {
 	uint32_t ops = rocemu_opcode_ops(opcode), hdrs = rocemu_opcode_hdrs(opcode);
-	const char *space = "", *class = "other";
-	char name[64];
+	char name[64], number[8], fields[256];
 	struct text t = text_start(name, sizeof(name));
+	const char *class = "other";
+	size_t n = 0;
 
 	if (ops & ROCEMU_OP_REQUEST)
 		class = ops & ROCEMU_OP_READ_REQ ? "read" : "request";
 	else if (ops & ROCEMU_OP_RESPONSE)
 		class = ops & ROCEMU_OP_READ_RESP ? "data" : "response";
 	name_opcode(&t, opcode);
-	fprintf(f, "%s\"%u\": [\"%s\", \"%s\", %d, %d, \"", comma, opcode, name, class,
-		(ops & ROCEMU_OP_FIRST) != 0, (ops & ROCEMU_OP_LAST) != 0);
-	for (unsigned i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-		if (hdrs & headers[i].bit) {
-			fprintf(f, "%s%s", space, headers[i].fields);
-			space = " ";
-		}
-	}
-	fputs("\"]", f);
+	*fields = 0;
+	for (size_t i = 0; i < ARRAY_LEN(headers); i++)
+		if (hdrs & headers[i].bit)
+			n += (size_t)snprintf(fields + n, sizeof(fields) - n, "%s%s", n ? " " : "",
+					      headers[i].fields);
+	snprintf(number, sizeof(number), "%u", opcode);
+	json_open(j, number, '[');
+	json_text(j, NULL, name);
+	json_text(j, NULL, class);
+	json_u64(j, NULL, (ops & ROCEMU_OP_FIRST) != 0);
+	json_u64(j, NULL, (ops & ROCEMU_OP_LAST) != 0);
+	json_text(j, NULL, fields);
+	json_close(j, ']');
 }
 
-static void put_names(FILE *f, const struct packet_log *l)
+static void put_nak(struct json *j, uint8_t syndrome)
+{
+	char name[64], number[8];
+	struct text t = text_start(name, sizeof(name));
+
+	name_syndrome(&t, syndrome);
+	snprintf(number, sizeof(number), "%u", syndrome);
+	json_text(j, number, name);
+}
+
+static void put_names(struct json *j, const struct packet_log *l)
 {
 	bool opcodes[256] = {0}, syndromes[256] = {0};
-	const char *comma = "";
 
 	for (unsigned i = 0; i < l->n; i++) {
 		opcodes[l->at[i].h.opcode] = true;
 		if (logged_is_nak(&l->at[i]))
 			syndromes[l->at[i].h.aeth.syndrome] = true;
 	}
-	fputs(",\n\"opcodes\": {", f);
-	for (unsigned i = 0; i < 256; i++) {
-		if (opcodes[i]) {
-			put_opcode(f, (uint8_t)i, comma);
-			comma = ", ";
-		}
-	}
-	fputs("},\n\"naks\": {", f);
-	comma = "";
-	for (unsigned i = 0; i < 256; i++) {
-		char name[64];
-		struct text t = text_start(name, sizeof(name));
-
-		if (!syndromes[i])
-			continue;
-		name_syndrome(&t, (uint8_t)i);
-		fprintf(f, "%s\"%u\": \"%s\"", comma, i, name);
-		comma = ", ";
-	}
-	fputc('}', f);
+	json_line(j);
+	json_open(j, "opcodes", '{');
+	for (unsigned i = 0; i < 256; i++)
+		if (opcodes[i])
+			put_opcode(j, (uint8_t)i);
+	json_close(j, '}');
+	json_line(j);
+	json_open(j, "naks", '{');
+	for (unsigned i = 0; i < 256; i++)
+		if (syndromes[i])
+			put_nak(j, (uint8_t)i);
+	json_close(j, '}');
 }
 
-static void put_mads(FILE *f, const struct packet_log *l)
+static void put_mads(struct json *j, const struct packet_log *l)
 {
-	const char *comma = "";
-
-	fputs(",\n\"mads\": {", f);
+	json_line(j);
+	json_open(j, "mads", '{');
 	for (unsigned i = 0; i < l->n; i++) {
 		const struct logged *e = &l->at[i];
 		const char *name = name_cm(e->mad_attr);
-		char text[PRINT_MAD_MAX];
+		char text[PRINT_MAD_MAX], number[16];
 
 		if (e->mad == NULL)
 			continue;
 		print_mad(text, sizeof(text), e->mad, e->mad_len);
-		fprintf(f, "%s\n\"%u\": [\"%s\", ", comma, i, name != NULL ? name : "MAD");
-		json_string(f, text);
-		fputc(']', f);
-		comma = ",";
+		snprintf(number, sizeof(number), "%u", i);
+		json_line(j);
+		json_open(j, number, '[');
+		json_text(j, NULL, name != NULL ? name : "MAD");
+		json_text(j, NULL, text);
+		json_close(j, ']');
 	}
-	fputc('}', f);
+	json_close(j, '}');
 }
 
-static void put_session(FILE *f, const struct session *s)
+static void put_side(struct json *j, const struct session_side *s)
+{
+	char address[64];
+
+	print_gid(address, sizeof(address), &s->gid);
+	json_open(j, NULL, '[');
+	json_text(j, NULL, address);
+	json_u64(j, NULL, s->qpn);
+	if (s->psn_known)
+		json_u64(j, NULL, s->psn);
+	else
+		json_null(j, NULL);
+	json_close(j, ']');
+}
+
+static void put_sessions(struct json *j, const struct packet_log *l)
 {
 	static const char *const kinds[] = {"connection", "datagrams", "cm", "other"};
 
-	fprintf(f,
-		"{\"kind\": \"%s\", \"service\": \"%s\", \"connection\": %u, \"mtu\": %u, "
-		"\"sides\": [",
-		kinds[s->kind], service_name(s->svc), s->connection, s->mtu);
-	for (unsigned i = 0; i < 2; i++) {
-		char address[64];
+	json_line(j);
+	json_open(j, "sessions", '[');
+	for (unsigned i = 0; i < l->session_n; i++) {
+		const struct session *s = &l->sessions[i];
 
-		print_gid(address, sizeof(address), &s->side[i].gid);
-		fprintf(f, "%s[\"%s\", %u, ", i != 0 ? ", " : "", address, s->side[i].qpn);
-		if (s->side[i].psn_known)
-			fprintf(f, "%u]", s->side[i].psn);
-		else
-			fputs("null]", f);
+		json_line(j);
+		json_open(j, NULL, '{');
+		json_text(j, "kind", kinds[s->kind]);
+		json_text(j, "service", service_name(s->svc));
+		json_u64(j, "connection", s->connection);
+		json_u64(j, "mtu", s->mtu);
+		json_open(j, "sides", '[');
+		put_side(j, &s->side[0]);
+		put_side(j, &s->side[1]);
+		json_close(j, ']');
+		json_close(j, '}');
 	}
-	fputs("]}", f);
+	json_close(j, ']');
+}
+
+static void put_step(struct json *j, unsigned session, const struct lesson *lesson,
+		     const struct step *s)
+{
+	char text[STEP_TEXT];
+	struct text t = text_start(text, sizeof(text));
+
+	lesson_text(lesson, s, &t);
+	json_line(j);
+	json_open(j, NULL, '[');
+	json_u64(j, NULL, session);
+	json_u64(j, NULL, lesson_packet(lesson, s->first)->number);
+	json_u64(j, NULL, lesson_packet(lesson, s->last)->number);
+	json_text(j, NULL, text);
+	json_close(j, ']');
 }
 
 /* Of all sessions: session, first and last packet, the sentence. */
-static void put_steps(FILE *f, const struct packet_log *l)
+static void put_steps(struct json *j, const struct packet_log *l)
 {
 	unsigned left = MAX_STEPS;
-	const char *comma = "";
 
-	fputs(",\n\"steps\": [", f);
+	json_line(j);
+	json_open(j, "steps", '[');
 	for (unsigned i = 0; i < l->session_n && left != 0; i++) {
 		struct lesson lesson;
 		bool ok = lesson_init(&lesson, l, &l->sessions[i]);
 
-		for (unsigned k = 0; ok && k < lesson.step_n && left != 0; k++, left--) {
-			const struct step *s = &lesson.steps[k];
-			char text[STEP_TEXT];
-			struct text t = text_start(text, sizeof(text));
-
-			lesson_text(&lesson, s, &t);
-			fprintf(f, "%s\n[%u, %" PRIu64 ", %" PRIu64 ", ", comma, i,
-				lesson_packet(&lesson, s->first)->number,
-				lesson_packet(&lesson, s->last)->number);
-			json_string(f, text);
-			fputc(']', f);
-			comma = ",";
-		}
+		for (unsigned k = 0; ok && k < lesson.step_n && left != 0; k++, left--)
+			put_step(j, i, &lesson, &lesson.steps[k]);
 		lesson_fini(&lesson);
 	}
-	fprintf(f, "], \"steps_cut\": %s", left == 0 ? "true" : "false");
-}
-
-static void put_rules(FILE *f, const struct verify *v)
-{
-	const char *comma = "";
-
-	fputs(",\n\"rules\": {", f);
-	for (unsigned i = 0; i < RULE_COUNT; i++) {
-		if (v->by_rule[i] == 0)
-			continue;
-		fprintf(f, "%s\n\"%s\": [", comma, rules[i].id);
-		json_string(f, rules[i].line);
-		fputs(", ", f);
-		json_string(f, rules[i].text);
-		fputc(']', f);
-		comma = ",";
-	}
-	fputc('}', f);
+	json_close(j, ']');
+	json_bool(j, "steps_cut", left == 0);
 }
 
 static void page_data(const struct verify *v, FILE *f, const char *name)
 {
 	const struct packet_log *l = v->log;
+	struct json j = {.f = f};
 
-	fputc('{', f);
-	json_body(v, f, name);
-	put_rules(f, v);
-	fprintf(f, ",\n\"left_out\": %" PRIu64, l->left_out);
-	put_names(f, l);
-	put_mads(f, l);
-	fputs(",\n\"sessions\": [", f);
-	for (unsigned i = 0; i < l->session_n; i++) {
-		fputs(i != 0 ? ",\n" : "\n", f);
-		put_session(f, &l->sessions[i]);
-	}
-	fputc(']', f);
-	put_steps(f, l);
-	put_log(f, v);
-	fputc('}', f);
+	json_open(&j, NULL, '{');
+	report_json(v, &j, name);
+	json_line(&j);
+	json_u64(&j, "left_out", l->left_out);
+	put_names(&j, l);
+	put_mads(&j, l);
+	put_sessions(&j, l);
+	put_steps(&j, l);
+	put_log(&j, v);
+	json_close(&j, '}');
 }
 
 bool verify_html(struct verify *v, FILE *f, const char *name)

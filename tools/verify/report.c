@@ -131,7 +131,7 @@ void follow_print(const struct verify *v, const struct flow *f, const struct fin
 	char src[64], dst[64];
 
 	if (v->follow_json) {
-		json_finding(v, v->follow, f, n, tentative);
+		finding_json(v, &(struct json){.f = v->follow}, NULL, f, n, tentative);
 		fputc('\n', v->follow);
 		fflush(v->follow);
 		return;

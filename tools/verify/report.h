@@ -3,8 +3,7 @@
 #ifndef VERIFY_REPORT_H
 #define VERIFY_REPORT_H
 
-#include <stdio.h>
-
+#include "base/json.h"
 #include "model.h"
 
 /** Of one direction of a connection. */
@@ -32,11 +31,10 @@ struct worst worst_finding(const struct verify *v);
 /** "fail", "warn" or "pass". */
 const char *verdict_name(const struct verify *v);
 
-void json_string(FILE *f, const char *text);
-/** An object. */
-void json_finding(const struct verify *v, FILE *out, const struct flow *f, const struct finding *n,
-		  bool tentative);
-/** Everything but the packets, without the outermost braces. */
-void json_body(const struct verify *v, FILE *f, const char *name);
+/** An object, as an element or with a key. */
+void finding_json(const struct verify *v, struct json *j, const char *key, const struct flow *f,
+		  const struct finding *n, bool tentative);
+/** The members of the report, everything but the packets. */
+void report_json(const struct verify *v, struct json *j, const char *name);
 
 #endif

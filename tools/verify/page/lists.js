@@ -31,7 +31,7 @@ function drawFindingList() {
   const box = byId('findings'), list = findingOrder();
   box.replaceChildren();
   for (const f of list.slice(0, LIST_MAX)) {
-    const e = make(box, 'button', {class: 'item', 'data-finding': f.index, title: data.rules[f.id] ? data.rules[f.id][1] : ''});
+    const e = make(box, 'button', {class: 'item', 'data-finding': f.index, title: data.rules[f.id] ? data.rules[f.id].explanation : ''});
     make(e, 'span', {class: 'id ' + f.severity}, f.id);
     e.append(' ' + findingText(f));
     make(e, 'small', {}, (f.packet === null ? 'at the end' : 'packet ' + f.packet) + (f.connection ? ', connection ' + f.connection : '') +
@@ -50,9 +50,9 @@ function drawPacketFields() {
   byId('packet-title').textContent = i < 0 ? 'Packet' : 'Packet ' + log.number[i] + ': ' + nameOf(i);
   if (i < 0) { make(found, 'p', {class: 'more'}, 'A click on a packet shows its headers.'); return; }
   for (const f of findingsAt.get(i) || []) {
-    const p = make(found, 'p', {}), rule = data.rules[f.id] || ['', ''];
+    const p = make(found, 'p', {}), rule = data.rules[f.id] || {title: '', explanation: ''};
     make(p, 'span', {class: 'id ' + f.severity}, f.id + ': ');
-    p.append(rule[0] + ' (' + findingText(f) + '). ' + rule[1] + (f.clause ? ' ' + f.clause + '.' : ''));
+    p.append(rule.title + ' (' + findingText(f) + '). ' + rule.explanation + (f.clause ? ' ' + f.clause + '.' : ''));
   }
   for (const [name, value] of fieldsOf(i)) {
     const tr = make(body, 'tr', {});
