@@ -7,6 +7,7 @@
 
 #include "agent/client.h"
 #include "agent/socket.h"
+#include "base/json.h"
 
 static const char *const counter_names[] = {
 #define X(name, text) #name,
@@ -62,34 +63,43 @@ static void print_cm_text(const struct agent_status *st)
 			printf("%12" PRIu64 " %s\n", st->agent.counters[i], counter_texts[i]);
 }
 
-static void print_cm_json(const struct agent_status *st)
+static void print_cm_json(struct json *j, const struct agent_status *st)
 {
-	char name[AGENT_ADDR_STRLEN];
+	char name[AGENT_ADDR_STRLEN], service[24];
 
-	printf("\"cm\": {\"lingering\": %" PRIu32 ", \"other_clients\": %" PRIu32
-	       ", \"other_listeners\": %" PRIu32 ", \"clients\": [",
-	       st->agent.lingering, st->agent.other_gsi_clients, st->agent.other_listeners);
+	json_open(j, "cm", '{');
+	JSON_U64S(j, {"lingering", st->agent.lingering},
+		  {"other_clients", st->agent.other_gsi_clients},
+		  {"other_listeners", st->agent.other_listeners});
+	json_open(j, "clients", '[');
 	for (size_t i = 0; i < st->agent.ngsi_clients; i++) {
 		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
-		printf("%s{\"number\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32
-		       ", \"addresses\": %u, \"ports\": %" PRIu32 ", \"exit_mads\": %" PRIu32
-		       ", \"delivered\": %" PRIu64 ", \"queued\": %" PRIu32
-		       ", \"dropped\": %" PRIu64 "}",
-		       i ? ", " : "", c->number, c->pid, c->uid, c->addrs, c->binds, c->exit_mads,
-		       c->delivered, c->queued, c->dropped);
+		json_open(j, NULL, '{');
+		JSON_U64S(j, {"number", c->number}, {"pid", c->pid}, {"uid", c->uid},
+			  {"addresses", c->addrs}, {"ports", c->binds}, {"exit_mads", c->exit_mads},
+			  {"delivered", c->delivered}, {"queued", c->queued},
+			  {"dropped", c->dropped});
+		json_close(j, '}');
 	}
-	printf("], \"listeners\": [");
-	for (size_t i = 0; i < st->agent.nlisteners; i++)
-		printf("%s{\"number\": %u, \"service_id\": \"0x%016" PRIx64
-		       "\", \"address\": \"%s\"}",
-		       i ? ", " : "", st->listeners[i].number, st->listeners[i].bind.service_id,
-		       listener_addr(&st->listeners[i], name));
-	printf("], \"counters\": {");
+	json_close(j, ']');
+	json_open(j, "listeners", '[');
+	for (size_t i = 0; i < st->agent.nlisteners; i++) {
+		const struct agent_gsi_listener_info *l = &st->listeners[i];
+
+		snprintf(service, sizeof(service), "0x%016" PRIx64, l->bind.service_id);
+		json_open(j, NULL, '{');
+		json_u64(j, "number", l->number);
+		json_text(j, "service_id", service);
+		json_text(j, "address", listener_addr(l, name));
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_open(j, "counters", '{');
 	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i],
-		       st->agent.counters[i]);
-	printf("}}");
+		json_u64(j, counter_names[i], st->agent.counters[i]);
+	json_close(j, '}');
+	json_close(j, '}');
 }
 
 static void print_text(const struct agent_status *st)
@@ -114,25 +124,36 @@ static void print_text(const struct agent_status *st)
 static void print_json(const struct agent_status *st)
 {
 	const struct agent_status_head *a = &st->agent;
+	struct json j = {.f = stdout};
 	char name[AGENT_ADDR_STRLEN];
 
-	printf("{\"pid\": %" PRIu32 ", \"holder\": %" PRIu32 ", \"uid\": %" PRIu32
-	       ", \"system\": %s, \"uptime_ms\": %" PRIu64 ", \"other_clients\": %" PRIu32
-	       ", \"clients\": [",
-	       a->pid, a->holder, a->uid, a->system ? "true" : "false", a->uptime_ms,
-	       a->other_clients);
-	for (size_t i = 0; i < st->agent.nclients; i++)
-		printf("%s{\"slot\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32 "}",
-		       i ? ", " : "", st->clients[i].slot, st->clients[i].pid, st->clients[i].uid);
-	printf("], \"addresses\": [");
-	for (size_t i = 0; i < st->agent.naddrs; i++)
-		printf("%s{\"address\": \"%s\", \"sockets\": %u, \"dropped\": %" PRIu64 "}",
-		       i ? ", " : "",
-		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
-		       st->addrs[i].sockets, st->addrs[i].dropped);
-	printf("], ");
-	print_cm_json(st);
-	printf("}\n");
+	json_open(&j, NULL, '{');
+	JSON_U64S(&j, {"pid", a->pid}, {"holder", a->holder}, {"uid", a->uid});
+	json_bool(&j, "system", a->system);
+	json_u64(&j, "uptime_ms", a->uptime_ms);
+	json_u64(&j, "other_clients", a->other_clients);
+	json_open(&j, "clients", '[');
+	for (size_t i = 0; i < a->nclients; i++) {
+		json_open(&j, NULL, '{');
+		JSON_U64S(&j, {"slot", st->clients[i].slot}, {"pid", st->clients[i].pid},
+			  {"uid", st->clients[i].uid});
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_open(&j, "addresses", '[');
+	for (size_t i = 0; i < a->naddrs; i++) {
+		const struct agent_addr_info *at = &st->addrs[i];
+
+		json_open(&j, NULL, '{');
+		json_text(&j, "address", data_addr_str(&at->addr, at->scope_id, name));
+		json_u64(&j, "sockets", at->sockets);
+		json_u64(&j, "dropped", at->dropped);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	print_cm_json(&j, st);
+	json_close(&j, '}');
+	putchar('\n');
 }
 
 int status_print(bool system, bool json)
