@@ -8,8 +8,9 @@
  * own (the worker): it opens, acts, prints and exits, so that a hang, a crash or a leftover of one
  * cannot touch the next; the kernel or the library's end cleans up.
  *
- * Everything here is plain verbs: the program links to libibverbs like any other, and contains no
- * code of rocemu. The caller's LD_LIBRARY_PATH selects the libibverbs (runner.c).
+ * Everything here is plain verbs: the program links to libibverbs like any other, and uses nothing
+ * of rocemu but its command lines and JSON. The caller's LD_LIBRARY_PATH selects the libibverbs
+ * (runner.c).
  */
 #ifndef PARITY_H
 #define PARITY_H

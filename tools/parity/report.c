@@ -2,6 +2,7 @@
 /* What the user gets: a table with the transcripts of differences, or JSON. */
 #include <string.h>
 
+#include "base/json.h"
 #include "parity.h"
 
 const char *const verdict_names[VERDICTS] = {
@@ -122,96 +123,73 @@ void report_table(const struct result *results, unsigned n, const struct target 
 
 /* ---- JSON ---- */
 
-static void json_string(const char *s, size_t len)
+static void lines_json(struct json *j, const char *key, const char *text)
 {
-	putchar('"');
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)s[i];
-
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < 0x20 || c > 0x7e)
-			printf("\\u%04x", c);
-		else
-			putchar(c);
-	}
-	putchar('"');
-}
-
-static void json_text(const char *s)
-{
-	json_string(s, strlen(s));
-}
-
-static void json_lines(const char *text)
-{
-	const char *sep = "";
-
-	putchar('[');
+	json_open(j, key, '[');
 	while (*text) {
 		size_t n = strcspn(text, "\n");
 
-		fputs(sep, stdout);
-		json_string(text, n);
+		json_text_n(j, NULL, text, n);
 		text += n + (text[n] != 0);
-		sep = ", ";
 	}
-	putchar(']');
+	json_close(j, ']');
 }
 
-static void json_result(const struct result *r)
+static void run_json(struct json *j, const struct result *r, unsigned run)
 {
-	const char *sep = "";
+	const struct transcript *t = &r->run[run];
 
-	printf("  {\"name\": ");
-	json_text(r->scenario->name);
-	printf(", \"verdict\": ");
-	json_text(verdict_names[r->verdict]);
+	json_line(j);
+	json_open(j, run_names[run], '{');
+	json_text(j, "outcome", outcomes[t->outcome]);
+	json_bool(j, "same_as_A", !strcmp(t->text, r->run[RUN_A].text));
+	lines_json(j, "transcript", t->text);
+	if (t->packets)
+		lines_json(j, "packets", t->packets);
+	json_close(j, '}');
+}
+
+static void result_json(struct json *j, const struct result *r)
+{
+	json_line(j);
+	json_open(j, NULL, '{');
+	json_text(j, "name", r->scenario->name);
+	json_text(j, "verdict", verdict_names[r->verdict]);
 	if (r->verdict == KNOWN) {
-		printf(", \"why\": [");
-		for (unsigned i = 0; i < r->nwhy; i++) {
-			printf("%s", i ? ", " : "");
-			json_text(r->why[i]);
-		}
-		putchar(']');
+		json_open(j, "why", '[');
+		for (unsigned i = 0; i < r->nwhy; i++)
+			json_text(j, NULL, r->why[i]);
+		json_close(j, ']');
 	}
-	printf(", \"runs\": {");
-	for (unsigned i = 0; i < RUNS; i++) {
-		if (r->run[i].outcome == OUT_SKIPPED)
-			continue;
-		printf("%s\n    \"%s\": {\"outcome\": \"%s\", \"same_as_A\": %s, \"transcript\": ",
-		       sep, run_names[i], outcomes[r->run[i].outcome],
-		       strcmp(r->run[i].text, r->run[RUN_A].text) ? "false" : "true");
-		json_lines(r->run[i].text);
-		if (r->run[i].packets) {
-			printf(", \"packets\": ");
-			json_lines(r->run[i].packets);
-		}
-		putchar('}');
-		sep = ",";
-	}
-	printf("}}");
+	json_open(j, "runs", '{');
+	for (unsigned i = 0; i < RUNS; i++)
+		if (r->run[i].outcome != OUT_SKIPPED)
+			run_json(j, r, i);
+	json_close(j, '}');
+	json_close(j, '}');
 }
 
 void report_json(const struct result *results, unsigned n, const struct target t[2],
 		 const char *across)
 {
+	struct json j = {.f = stdout};
 	unsigned counts[VERDICTS];
 
 	count_verdicts(results, n, counts);
-	printf("{\"A\": ");
-	json_text(t[0].name);
-	printf(", \"B\": ");
-	json_text(t[1].name);
-	printf(", \"across\": ");
-	json_text(across ? across : "both directions");
-	printf(",\n \"summary\": {");
+	json_open(&j, NULL, '{');
+	json_text(&j, "A", t[0].name);
+	json_text(&j, "B", t[1].name);
+	json_text(&j, "across", across ? across : "both directions");
+	json_line(&j);
+	json_open(&j, "summary", '{');
 	for (unsigned i = 0; i < VERDICTS; i++)
-		printf("%s\"%s\": %u", i ? ", " : "", verdict_names[i], counts[i]);
-	printf("},\n \"scenarios\": [\n");
-	for (unsigned i = 0; i < n; i++) {
-		json_result(&results[i]);
-		puts(i + 1 < n ? "," : "");
-	}
-	puts("]}");
+		json_u64(&j, verdict_names[i], counts[i]);
+	json_close(&j, '}');
+	json_line(&j);
+	json_open(&j, "scenarios", '[');
+	for (unsigned i = 0; i < n; i++)
+		result_json(&j, &results[i]);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	putchar('\n');
 }
