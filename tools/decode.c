@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cli.h"
+#include "base/json.h"
 #include "base/util.h"
 #include "tool.h"
 #include "wire/burst.h"
@@ -141,31 +142,38 @@ static void print_line(const struct decode *d, const struct capture_rec *rec, un
 static void print_json(const struct capture_rec *rec, unsigned segment, const struct judged *j,
 		       const char *text)
 {
+	struct json out = {.f = stdout};
 	char src[64], dst[64];
 
 	print_gid(src, sizeof(src), &rec->ip.src);
 	print_gid(dst, sizeof(dst), &rec->ip.dst);
-	printf("{\"number\": %" PRIu64 ", \"time_ns\": %" PRIu64
-	       ", \"src\": \"%s\", \"dst\": \"%s\", \"sport\": %u",
-	       rec->number, rec->ts_ns, src, dst, rec->ip.sport);
+	json_open(&out, NULL, '{');
+	json_u64(&out, "number", rec->number);
+	json_u64(&out, "time_ns", rec->ts_ns);
+	json_text(&out, "src", src);
+	json_text(&out, "dst", dst);
+	json_u64(&out, "sport", rec->ip.sport);
 	if (segment)
-		printf(", \"segment\": %u", segment);
+		json_u64(&out, "segment", segment);
 	if (rec->v1)
-		printf(", \"roce_v1\": true");
+		json_bool(&out, "roce_v1", true);
 	if (rec->fragment)
-		printf(", \"fragment_at\": %u", rec->fragment_at);
-	if (rec->fragment_at == 0 && cut_has_bth(rec))
-		printf(", \"opcode\": \"%s\", \"qpn\": %u, \"psn\": %u",
-		       rocemu_opcode_name(j->pkt.h.opcode), j->pkt.h.dqpn, j->pkt.h.psn);
+		json_u64(&out, "fragment_at", rec->fragment_at);
+	if (rec->fragment_at == 0 && cut_has_bth(rec)) {
+		json_text(&out, "opcode", rocemu_opcode_name(j->pkt.h.opcode));
+		json_u64(&out, "qpn", j->pkt.h.dqpn);
+		json_u64(&out, "psn", j->pkt.h.psn);
+	}
 	if (j->form == ROCEMU_DROP_NONE && !rec->hides)
-		printf(", \"payload_len\": %u", j->pkt.payload_len);
-	if (j->form == ROCEMU_DROP_NONE)
-		printf(", \"icrc\": %s", j->cut ? "null" : j->icrc_ok ? "true" : "false");
-	printf(", \"text\": ");
-	out_json_string(stdout, text);
-	printf(", \"verdict\": ");
-	out_json_string(stdout, verdict_text(rec, j));
-	puts("}");
+		json_u64(&out, "payload_len", j->pkt.payload_len);
+	if (j->form == ROCEMU_DROP_NONE && j->cut)
+		json_null(&out, "icrc");
+	else if (j->form == ROCEMU_DROP_NONE)
+		json_bool(&out, "icrc", j->icrc_ok);
+	json_text(&out, "text", text);
+	json_text(&out, "verdict", verdict_text(rec, j));
+	json_close(&out, '}');
+	putchar('\n');
 }
 
 static void count(struct decode *d, const struct capture_rec *rec, const struct judged *j)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cli.h"
+#include "base/json.h"
 #include "base/util.h"
 #include "devices.h"
 #include "netdev/netdev.h"
@@ -115,28 +116,42 @@ static void print_table(const struct port_info *ports, unsigned n)
 	}
 }
 
+static void print_port_json(struct json *j, const struct port_info *p)
+{
+	char guid[17];
+
+	snprintf(guid, sizeof(guid), "%016llx", (unsigned long long)p->guid);
+	json_open(j, NULL, '{');
+	json_text(j, "name", p->name);
+	json_text(j, "kind", p->real ? "real" : "emulated");
+	json_u64(j, "port", p->port);
+	json_text(j, "interface", p->ifname);
+	json_text(j, "state", p->state);
+	json_u64(j, "mtu", p->mtu);
+	json_u64(j, "path_mtu", p->path_mtu);
+	json_text(j, "guid", guid);
+	json_open(j, "gids", '[');
+	for (unsigned i = 0; i < p->ngids; i++)
+		json_text(j, NULL, p->gids[i].text);
+	json_close(j, ']');
+	json_open(j, "gid_index", '[');
+	for (unsigned i = 0; i < p->ngids; i++)
+		json_u64(j, NULL, p->gids[i].index);
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
 static void print_json(const struct port_info *ports, unsigned n)
 {
-	printf("[");
-	for (unsigned i = 0; i < n; i++) {
-		const struct port_info *p = &ports[i];
+	struct json j = {.f = stdout};
 
-		printf("%s\n  {\"name\": ", i ? "," : "");
-		out_json_string(stdout, p->name);
-		printf(", \"kind\": \"%s\", \"port\": %u, \"interface\": ",
-		       p->real ? "real" : "emulated", p->port);
-		out_json_string(stdout, p->ifname);
-		printf(", \"state\": \"%s\", \"mtu\": %u, \"path_mtu\": %u, \"guid\": \"%016llx\", "
-		       "\"gids\": [",
-		       p->state, p->mtu, p->path_mtu, (unsigned long long)p->guid);
-		for (unsigned j = 0; j < p->ngids; j++)
-			printf("%s\"%s\"", j ? ", " : "", p->gids[j].text);
-		printf("], \"gid_index\": [");
-		for (unsigned j = 0; j < p->ngids; j++)
-			printf("%s%u", j ? ", " : "", p->gids[j].index);
-		printf("]}");
+	json_open(&j, NULL, '[');
+	for (unsigned i = 0; i < n; i++) {
+		json_line(&j);
+		print_port_json(&j, &ports[i]);
 	}
-	printf("%s]\n", n ? "\n" : "");
+	json_close(&j, ']');
+	putchar('\n');
 }
 
 int tool_devices(int argc, char **argv)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Colours and JSON strings. */
+/* Colours, and text for a terminal. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "tool.h"
 
 void out_bad(FILE *f, const char *text)
@@ -13,29 +15,26 @@ void out_bad(FILE *f, const char *text)
 	fprintf(f, "%s%s%s", colour ? "\033[31m" : "", text, colour ? "\033[0m" : "");
 }
 
-/** The length of the UTF-8 sequence that p begins with; 0: none, or a control character of two
- * bytes. */
-static size_t utf8_len(const unsigned char *p)
+/** The length of the character that text[0..len) begins with; 0: it is none to print. */
+static size_t printable_len(const char *text, size_t len)
 {
-	const size_t len = *p >= 0xc2 && *p < 0xe0 ? 2
-			   : (*p & 0xf0) == 0xe0   ? 3
-			   : (*p & 0xf8) == 0xf0   ? 4
-						   : 0;
+	const unsigned char *p = (const unsigned char *)text;
+	const bool control = (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f ||
+			     (len > 1 && p[0] == 0xc2 && p[1] < 0xa0);
 
-	for (size_t i = 1; i < len; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : len;
+	return control ? 0 : utf8_len(text, len);
 }
 
 void out_printable(char *text)
 {
-	for (unsigned char *p = (unsigned char *)text; *p;) {
-		const size_t len = *p < 0x80 ? 1 : utf8_len(p);
+	char *const end = text + strlen(text);
 
-		if (len == 0 || (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f)
-			*p = '?';
-		p += len ? len : 1;
+	while (text < end) {
+		const size_t len = printable_len(text, (size_t)(end - text));
+
+		if (len == 0)
+			*text = '?';
+		text += len ? len : 1;
 	}
 }
 
@@ -46,18 +45,4 @@ void out_error(const char *self, const char *text)
 	snprintf(printable, sizeof(printable), "%s", text);
 	out_printable(printable);
 	fprintf(stderr, "%s: %s\n", self, printable);
-}
-
-void out_json_string(FILE *f, const char *text)
-{
-	fputc('"', f);
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if (*p == '"' || *p == '\\')
-			fprintf(f, "\\%c", *p);
-		else if (*p < 0x20)
-			fprintf(f, "\\u%04x", *p);
-		else
-			fputc(*p, f);
-	}
-	fputc('"', f);
 }

@@ -77,7 +77,5 @@ void out_bad(FILE *f, const char *text);
 void out_printable(char *text);
 /** A line "SELF: TEXT" to stderr, of which no more than 511 bytes of TEXT, as out_printable(). */
 void out_error(const char *self, const char *text);
-/** A JSON string with its quotes. */
-void out_json_string(FILE *f, const char *text);
 
 #endif
