@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-/* With a sanitizer an endpoint takes 10 ms, a hundred times as long, since its allocator maps each
+/* With a sanitizer an endpoint takes 10 ms, fifty times as long, since its allocator maps each
  * large buffer anew. It looks at each access, not at what comes of it: tests that run through all
  * of a long list of cases take a part of them. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
