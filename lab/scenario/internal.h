@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The parts of the language among themselves: a round of a case, its words and their values. */
+#ifndef SCENARIO_INTERNAL_H
+#define SCENARIO_INTERNAL_H
+
+#include "scenario/scenario.h"
+
+struct scenario_word {
+	char text[SCENARIO_WORD_LEN]; /* with the values of the "with" lines in it */
+	unsigned column;	      /* in the file, from 1 */
+};
+
+/** A name that stands for a word ("with"), or for a number ("for": text is empty). */
+struct variable {
+	char name[SCENARIO_WORD_LEN];
+	char text[SCENARIO_WORD_LEN];
+	uint64_t number;
+};
+
+/** A round of a case, at one of its lines. */
+struct round {
+	const struct scenario *s;
+	const struct scenario_backend *b;
+	void *world; /* NULL: not begun */
+	FILE *log;   /* or NULL */
+	struct scenario_result *r;
+	struct scenario_setup setup;
+	const struct scenario_line *line;
+	unsigned end;	       /* of which the line speaks */
+	unsigned next, nwords; /* of word: where reading is */
+	struct scenario_word word[SCENARIO_WORDS];
+	struct variable with[SCENARIO_VARIABLES], loop[SCENARIO_LOOPS];
+	unsigned withs, loops;
+	unsigned steps;
+};
+
+/* ---- read.c ---- */
+
+/**
+ * Split text into words at blanks. @return how many, or 0 with *e filled but for its file: too
+ * many words, or one that is too long.
+ */
+unsigned words_split(const struct scenario_line *line, struct scenario_word word[SCENARIO_WORDS],
+		     struct scenario_error *e);
+/** The variables of a round of a case. false: *e is filled. */
+bool with_values(const struct scenario_case *c, unsigned round,
+		 struct variable with[SCENARIO_VARIABLES], unsigned *n, struct scenario_error *e);
+
+/* ---- words.c: each returns false with r->r filled, the word that is wrong being the last read */
+
+/** The scenario is wrong at the word that was read last. @return false. */
+bool refuse(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** The next word, or NULL: there is none. */
+const char *next_word(struct round *r);
+/** The next word if it is this one. */
+bool take_word(struct round *r, const char *text);
+/** The next word, which must be there; what: what it is, for the error. */
+const char *need_word(struct round *r, const char *what);
+bool end_of_line(struct round *r);
+
+/** A number: "12", "0x1f", the name of a loop, and sums, differences and products of them. */
+bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
+bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
+bool need_time(struct round *r, uint64_t *ns);
+/** "mem+8", "b:recv+0", or an address. */
+bool need_place(struct round *r, struct scenario_place *p);
+bool need_area(struct round *r, enum scenario_area *area);
+bool need_state(struct round *r, enum ibv_qp_state *state);
+
+bool read_setup(struct round *r);
+bool read_packet(struct round *r, struct scenario_packet *p);
+bool read_send(struct round *r, struct scenario_request *q, int *error);
+bool read_recv(struct round *r, struct scenario_request *q, int *error);
+/** The result that the line says: "errno ENOMEM" at its end; otherwise 0. */
+bool read_errno(struct round *r, int *error);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A file as cases and lines, lines as words, and the rounds that "with" lines make. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenario/internal.h"
+
+#include "base/util.h"
+
+__attribute__((format(printf, 4, 5))) static bool wrong(struct scenario_error *e, unsigned line,
+							unsigned column, const char *fmt, ...)
+{
+	va_list ap;
+
+	e->line = line;
+	e->column = column;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+unsigned words_split(const struct scenario_line *line, struct scenario_word word[SCENARIO_WORDS],
+		     struct scenario_error *e)
+{
+	const char *p = line->text;
+	unsigned n = 0;
+
+	for (;;) {
+		size_t len;
+
+		while (blank(*p))
+			p++;
+		if (!*p)
+			return n;
+		len = strcspn(p, " \t");
+		if (n == SCENARIO_WORDS || len >= SCENARIO_WORD_LEN) {
+			wrong(e, line->number, (unsigned)(p - line->text) + 1,
+			      n == SCENARIO_WORDS ? "more than %d words in a line"
+						  : "word of %d bytes or more",
+			      n == SCENARIO_WORDS ? SCENARIO_WORDS : SCENARIO_WORD_LEN);
+			return 0;
+		}
+		memcpy(word[n].text, p, len);
+		word[n].text[len] = 0;
+		word[n++].column = (unsigned)(p - line->text) + 1;
+		p += len;
+	}
+}
+
+/** Lines without comments, line ends and blanks behind; those that are empty then are left out. */
+static bool split_lines(struct scenario *s, struct scenario_error *e)
+{
+	unsigned number = 0;
+
+	for (char *p = s->text, *next; p; p = next) {
+		char *end = strchr(p, '\n');
+
+		number++;
+		next = end ? end + 1 : NULL;
+		if (end)
+			*end = 0;
+		for (char *c = p; *c; c++) {
+			if (*c == '#' && (c == p || blank(c[-1])))
+				*c = 0;
+			else if (!isprint((unsigned char)*c) && *c != '\t' && *c != '\r')
+				return wrong(e, number, (unsigned)(c - p) + 1,
+					     "byte 0x%02x: only printable ASCII is allowed",
+					     (unsigned char)*c);
+		}
+		end = p + strlen(p);
+		while (end > p && (blank(end[-1]) || end[-1] == '\r'))
+			*--end = 0;
+		if (end - p > SCENARIO_LINE_MAX)
+			return wrong(e, number, 0, "line of more than %d bytes", SCENARIO_LINE_MAX);
+		if (p[strspn(p, " \t")])
+			s->line[s->lines++] = (struct scenario_line){p, number};
+	}
+	return true;
+}
+
+static bool starts(const struct scenario_line *l, const char *word)
+{
+	const char *p = l->text + strspn(l->text, " \t");
+	size_t n = strlen(word);
+
+	return strncmp(p, word, n) == 0 && (blank(p[n]) || !p[n]);
+}
+
+/** Check a "with" line and count what it has. */
+static bool read_with(struct scenario_with *w, const struct scenario_line *l,
+		      struct scenario_error *e)
+{
+	struct scenario_word word[SCENARIO_WORDS];
+	unsigned n = words_split(l, word, e), i = 1, in_round = 0;
+
+	if (!n)
+		return false;
+	*w = (struct scenario_with){.line = *l, .rounds = 1};
+	for (; i < n; i++) {
+		size_t len = strlen(word[i].text);
+		bool last = word[i].text[len - 1] == ':';
+
+		len -= last;
+		for (size_t c = 0; c < len; c++)
+			if (!isupper((unsigned char)word[i].text[c]) && word[i].text[c] != '_')
+				return wrong(e, l->number, word[i].column,
+					     "'%s': a name has capital letters and '_' only",
+					     word[i].text);
+		if (!len || w->names == SCENARIO_VARIABLES)
+			return wrong(e, l->number, word[i].column,
+				     "a name is expected, of up to %d", SCENARIO_VARIABLES);
+		w->names++;
+		if (last)
+			break;
+	}
+	if (i >= n)
+		return wrong(e, l->number, 0, "with: 'NAME: VALUE | VALUE' is expected");
+	for (i++; i < n; i++) {
+		bool bar = strcmp(word[i].text, "|") == 0;
+
+		in_round += !bar;
+		w->rounds += bar;
+		if (bar ? in_round != w->names : in_round > w->names)
+			return wrong(e, l->number, word[i].column, "%u values for %u names",
+				     in_round, w->names);
+		if (bar)
+			in_round = 0;
+	}
+	return in_round == w->names ||
+	       wrong(e, l->number, 0, "%u values for %u names", in_round, w->names);
+}
+
+static bool add_with(struct scenario_case *c, const struct scenario_line *l,
+		     struct scenario_error *e)
+{
+	unsigned names = 0;
+
+	if (c->withs == SCENARIO_VARIABLES)
+		return wrong(e, l->number, 0, "more than %d 'with' lines", SCENARIO_VARIABLES);
+	if (!read_with(&c->with[c->withs], l, e))
+		return false;
+	c->rounds *= c->with[c->withs++].rounds;
+	if (c->rounds > SCENARIO_ROUNDS_MAX)
+		return wrong(e, l->number, 0, "more than %d rounds", SCENARIO_ROUNDS_MAX);
+	for (unsigned i = 0; i < c->withs; i++)
+		names += c->with[i].names;
+	return names <= SCENARIO_VARIABLES ||
+	       wrong(e, l->number, 0, "more than %d names", SCENARIO_VARIABLES);
+}
+
+static bool split_cases(struct scenario *s, struct scenario_error *e)
+{
+	struct scenario_case *c = NULL;
+
+	for (unsigned i = 0; i < s->lines; i++) {
+		struct scenario_line *l = &s->line[i];
+
+		if (starts(l, "case")) {
+			c = &s->cases[s->ncases++];
+			*c = (struct scenario_case){.head = *l, .first = i + 1, .rounds = 1};
+			c->head.text += strspn(l->text, " \t") + strlen("case");
+			c->head.text += strspn(c->head.text, " \t");
+			if (!*c->head.text)
+				return wrong(e, l->number, 0, "a case needs a name");
+		} else if (!c) {
+			return wrong(e, l->number, 1, "a file begins with 'case NAME'");
+		} else if (!starts(l, "with")) {
+			c->lines++;
+		} else if (c->lines) {
+			return wrong(e, l->number, 0,
+				     "'with' stands before all other lines of a case");
+		} else {
+			c->first = i + 1;
+			if (!add_with(c, l, e))
+				return false;
+		}
+	}
+	return true;
+}
+
+struct scenario *scenario_read(const char *text, size_t len, const char *file,
+			       struct scenario_error *e)
+{
+	struct scenario *s = calloc(1, sizeof(*s));
+	size_t lines = 1;
+
+	*e = (struct scenario_error){.file = file};
+	for (size_t i = 0; i < len; i++)
+		lines += text[i] == '\n';
+	if (len > SCENARIO_TEXT_MAX || memchr(text, 0, len)) {
+		free(s);
+		wrong(e, 1, 0, "more than %d bytes, or a zero byte", SCENARIO_TEXT_MAX);
+		return NULL;
+	}
+	if (s) {
+		s->file = strdup(file);
+		s->text = strndup(text, len);
+		s->line = calloc(lines, sizeof(*s->line));
+		s->cases = calloc(lines, sizeof(*s->cases));
+	}
+	if (!s || !s->file || !s->text || !s->line || !s->cases) {
+		wrong(e, 1, 0, "out of memory");
+	} else if (split_lines(s, e) && split_cases(s, e)) {
+		return s;
+	}
+	scenario_free(s);
+	return NULL;
+}
+
+void scenario_free(struct scenario *s)
+{
+	if (!s)
+		return;
+	free(s->file);
+	free(s->text);
+	free(s->line);
+	free(s->cases);
+	free(s);
+}
+
+bool with_values(const struct scenario_case *c, unsigned round,
+		 struct variable with[SCENARIO_VARIABLES], unsigned *n, struct scenario_error *e)
+{
+	*n = 0;
+	for (unsigned w = 0; w < c->withs; w++) {
+		struct scenario_word word[SCENARIO_WORDS];
+		const unsigned names = c->with[w].names;
+		unsigned value = 1 + names + round % c->with[w].rounds * (names + 1);
+
+		if (!words_split(&c->with[w].line, word, e))
+			return false;
+		round /= c->with[w].rounds;
+		for (unsigned i = 0; i < names; i++, ++*n) {
+			struct variable *v = &with[*n];
+
+			memcpy(v->name, word[1 + i].text, sizeof(v->name));
+			v->name[strcspn(v->name, ":")] = 0;
+			memcpy(v->text, word[value + i].text, sizeof(v->text));
+		}
+	}
+	return true;
+}

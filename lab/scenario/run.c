@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Carries a round of a case out, line by line. */
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "scenario/internal.h"
+
+#include "base/util.h"
+
+/** A command, or what has to come: the word it begins with, and what does it. */
+struct command {
+	const char *word;
+	bool (*run)(struct round *r);
+	bool (*can)(const struct scenario_backend *b); /* NULL: each back end */
+};
+
+/** Something else came of it. @return false. */
+__attribute__((format(printf, 2, 3))) static bool fail(struct round *r, const char *fmt, ...)
+{
+	struct scenario_error *e = &r->r->error;
+	va_list ap;
+
+	r->r->verdict = SCENARIO_FAIL;
+	e->line = r->line->number;
+	e->column = 0;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool expect_result(struct round *r, int got, int want)
+{
+	return got == want ||
+	       fail(r, "the call returned %d (%s), not %d", got, strerror(-got), want);
+}
+
+/* ---- what is done ---- */
+
+static bool begin(struct round *r, unsigned ends)
+{
+	int error = 0;
+
+	r->setup.ends = ends;
+	if (r->world)
+		return refuse(r, "there are queue pairs already");
+	if (!read_setup(r))
+		return false;
+	r->world = r->b->start(&r->setup, &error);
+	return r->world || refuse(r, "the queue pairs cannot be made: %s", strerror(-error));
+}
+
+static bool run_qp(struct round *r)
+{
+	return begin(r, 1);
+}
+
+static bool run_pair(struct round *r)
+{
+	return begin(r, 2);
+}
+
+static bool run_post_send(struct round *r)
+{
+	struct scenario_request q;
+	int want;
+
+	return read_send(r, &q, &want) &&
+	       expect_result(r, r->b->post_send(r->world, r->end, &q), want);
+}
+
+static bool run_post_recv(struct round *r)
+{
+	struct scenario_request q;
+	int want;
+
+	return read_recv(r, &q, &want) &&
+	       expect_result(r, r->b->post_recv(r->world, r->end, &q), want);
+}
+
+static bool run_modify(struct round *r)
+{
+	enum ibv_qp_state to;
+	int want;
+
+	return need_state(r, &to) && read_errno(r, &want) && end_of_line(r) &&
+	       expect_result(r, r->b->modify(r->world, r->end, to), want);
+}
+
+static bool run_input(struct round *r)
+{
+	struct scenario_packet p;
+
+	if (r->setup.ends != 1)
+		return refuse(r, "a pair gets its packets from each other");
+	if (!read_packet(r, &p))
+		return false;
+	r->b->input(r->world, &p);
+	return true;
+}
+
+static bool run_output(struct round *r)
+{
+	uint64_t n;
+
+	if (!need_number(r, "a number of packets", 128, &n) || !end_of_line(r))
+		return false;
+	r->b->output(r->world, (unsigned)n);
+	return true;
+}
+
+static bool run_wait(struct round *r)
+{
+	uint64_t ns;
+
+	if (take_word(r, "deadline")) {
+		if (!r->b->deadline(r->world, &ns))
+			return fail(r, "no timer runs");
+	} else if (!need_time(r, &ns)) {
+		return false;
+	}
+	if (!end_of_line(r))
+		return false;
+	r->b->wait(r->world, ns);
+	return true;
+}
+
+static bool run_run(struct round *r)
+{
+	if (!end_of_line(r))
+		return false;
+	r->b->wait(r->world, UINT64_MAX);
+	return true;
+}
+
+static bool run_lose(struct round *r)
+{
+	char pattern[SCENARIO_LINE_MAX] = "";
+	uint64_t times = 1;
+	const char *w;
+	size_t n = 0;
+
+	if (take_word(r, "all"))
+		times = UINT32_MAX;
+	while ((w = next_word(r)))
+		n += (size_t)snprintf(pattern + n, sizeof(pattern) - MIN(n, sizeof(pattern)),
+				      "%s%s", n ? " " : "", w);
+	if (!n)
+		return refuse(r, "a packet is expected behind 'lose'");
+	return expect_result(r, r->b->lose(r->world, r->end, pattern, (unsigned)times), 0);
+}
+
+static bool run_dereg(struct round *r)
+{
+	enum scenario_area area;
+	int want;
+
+	return need_area(r, &area) && read_errno(r, &want) && end_of_line(r) &&
+	       expect_result(r, r->b->dereg(r->world, r->end, area), want);
+}
+
+/* ---- memory ---- */
+
+static uint8_t pattern(enum scenario_area area, uint64_t i)
+{
+	return area == SCENARIO_RECV   ? 0xee
+	       : area == SCENARIO_SEND ? (uint8_t)(7 * i + (i >> 8))
+				       : (uint8_t)(13 * i + 5);
+}
+
+/** A place and a number of bytes that are there. */
+static bool need_bytes(struct round *r, struct scenario_place *p, uint64_t *len, uint8_t **bytes)
+{
+	if (!need_place(r, p))
+		return false;
+	if (p->area == SCENARIO_NOWHERE)
+		return refuse(r, "a place needs mem, send or recv");
+	*len = 8;
+	if (take_word(r, "len") && !need_number(r, "a length", SCENARIO_AREA, len))
+		return false;
+	if (p->offset + *len > SCENARIO_AREA)
+		return refuse(r, "the area ends at %d", SCENARIO_AREA);
+	*bytes = r->b->memory(r->world, p->end, (enum scenario_area)p->area) + p->offset;
+	return true;
+}
+
+static bool run_set(struct round *r)
+{
+	struct scenario_place p;
+	uint64_t len, v;
+	uint8_t *bytes;
+
+	if (!need_bytes(r, &p, &len, &bytes))
+		return false;
+	if (take_word(r, "u64")) {
+		if (len != 8)
+			return refuse(r, "a u64 has 8 bytes");
+		if (!need_number(r, "a number", UINT64_MAX, &v) || !end_of_line(r))
+			return false;
+		memcpy(bytes, &v, sizeof(v));
+		return true;
+	}
+	if (!take_word(r, "fill"))
+		return refuse(r, "'fill BYTE' or 'u64 NUMBER' is expected");
+	if (!need_number(r, "a byte", 255, &v) || !end_of_line(r))
+		return false;
+	memset(bytes, (int)v, len);
+	return true;
+}
+
+/** What byte i of a checked range must be. */
+struct want {
+	enum { WANT_UNTOUCHED, WANT_PAYLOAD, WANT_FILL, WANT_U64, WANT_PLACE } kind;
+	uint64_t number;      /* of _FILL and _U64; _PAYLOAD: which byte of it is the first */
+	const uint8_t *bytes; /* of _PLACE */
+};
+
+static bool read_want(struct round *r, struct want *w, uint64_t len)
+{
+	struct scenario_place p;
+
+	if (take_word(r, "untouched")) {
+		w->kind = WANT_UNTOUCHED;
+	} else if (take_word(r, "payload")) {
+		w->kind = WANT_PAYLOAD;
+		w->number = 0;
+		if (r->next < r->nwords && !need_number(r, "a byte", SCENARIO_AREA, &w->number))
+			return false;
+	} else if (take_word(r, "fill")) {
+		w->kind = WANT_FILL;
+		if (!need_number(r, "a byte", 255, &w->number))
+			return false;
+	} else if (take_word(r, "u64")) {
+		w->kind = WANT_U64;
+		if (len != 8)
+			return refuse(r, "a u64 has 8 bytes");
+		if (!need_number(r, "a number", UINT64_MAX, &w->number))
+			return false;
+	} else if (take_word(r, "=")) {
+		w->kind = WANT_PLACE;
+		if (!need_place(r, &p))
+			return false;
+		if (p.area == SCENARIO_NOWHERE || p.offset + len > SCENARIO_AREA)
+			return refuse(r, "there are not %llu bytes", (unsigned long long)len);
+		w->bytes = r->b->memory(r->world, p.end, (enum scenario_area)p.area) + p.offset;
+	} else {
+		return refuse(r, "untouched, payload, fill, u64 or '=' is expected");
+	}
+	return end_of_line(r);
+}
+
+static uint8_t wanted(const struct want *w, const struct scenario_place *p, uint64_t i)
+{
+	switch (w->kind) {
+	case WANT_PAYLOAD:
+		return (uint8_t)(7 * (w->number + i) + 1);
+	case WANT_FILL:
+		return (uint8_t)w->number;
+	case WANT_U64:
+		return ((const uint8_t *)&w->number)[i % 8];
+	case WANT_PLACE:
+		return w->bytes[i];
+	default:
+		return pattern((enum scenario_area)p->area, p->offset + i);
+	}
+}
+
+static bool run_check(struct round *r)
+{
+	struct scenario_place p;
+	struct want w = {0};
+	uint8_t *bytes;
+	uint64_t len;
+
+	if (!need_bytes(r, &p, &len, &bytes) || !read_want(r, &w, len))
+		return false;
+	for (uint64_t i = 0; i < len; i++)
+		if (bytes[i] != wanted(&w, &p, i))
+			return fail(r, "byte %llu of the area is 0x%02x, not 0x%02x",
+				    (unsigned long long)(p.offset + i), bytes[i],
+				    wanted(&w, &p, i));
+	return true;
+}
+
+/* ---- what has to come ---- */
+
+/** The line behind its first word, with values in place of names and {sums}. */
+static bool expected_text(struct round *r, char *to, size_t size)
+{
+	size_t n = 0;
+	const char *w;
+
+	*to = 0;
+	while ((w = next_word(r))) {
+		if (n && n < size)
+			to[n++] = ' ';
+		for (; *w && n + 24 < size; w++) {
+			char sum[SCENARIO_WORD_LEN];
+			size_t len = strcspn(w, "}");
+			uint64_t v;
+
+			if (*w != '{') {
+				to[n++] = *w;
+				continue;
+			}
+			memcpy(sum, w + 1, len);
+			sum[len ? len - 1 : 0] = 0;
+			if (!w[len])
+				return refuse(r, "'}' is missing in '%s'", w);
+			if (!number_of(r, sum, UINT64_MAX, &v))
+				return false;
+			n += (size_t)snprintf(to + n, size - n, "%llu", (unsigned long long)v);
+			w += len;
+		}
+		to[n] = 0;
+	}
+	return n || refuse(r, "what has to come is missing; or 'nothing'");
+}
+
+static bool run_expect(struct round *r)
+{
+	char want[2 * SCENARIO_LINE_MAX];
+	const char *got;
+
+	if (!expected_text(r, want, sizeof(want)))
+		return false;
+	got = r->b->effects(r->world, r->end);
+	if (r->log)
+		fprintf(r->log, "      > %s\n", *got ? got : "nothing");
+	if (!*got)
+		got = "nothing";
+	return fnmatch(want, got, FNM_NOESCAPE) == 0 ||
+	       fail(r, "what came is not what is expected\n  expected: %s\n  came:     %.7000s",
+		    want, got);
+}
+
+static bool run_ignore(struct round *r)
+{
+	if (!end_of_line(r))
+		return false;
+	r->b->effects(r->world, r->end);
+	return true;
+}
+
+static bool run_state(struct round *r)
+{
+	enum ibv_qp_state want, got;
+
+	if (!need_state(r, &want) || !end_of_line(r))
+		return false;
+	got = r->b->state(r->world, r->end);
+	return got == want || fail(r, "the state is %d (enum ibv_qp_state), not %d", got, want);
+}
+
+static bool run_counter(struct round *r)
+{
+	const char *name = need_word(r, "a counter");
+	uint64_t want, got;
+
+	if (!name || !need_number(r, "a number", UINT64_MAX, &want) || !end_of_line(r))
+		return false;
+	if (!r->b->counter(r->world, r->end, name, &got)) {
+		r->next--;
+		return refuse(r, "'%s' is not a counter", name);
+	}
+	return got == want || fail(r, "%s is %llu, not %llu", name, (unsigned long long)got,
+				   (unsigned long long)want);
+}
+
+static bool run_deadline(struct round *r)
+{
+	uint64_t want, got;
+	bool runs = r->b->deadline(r->world, &got);
+
+	if (take_word(r, "never"))
+		return end_of_line(r) &&
+		       (!runs || fail(r, "a timer runs out in %llu ns", (unsigned long long)got));
+	if (!need_time(r, &want) || !end_of_line(r))
+		return false;
+	if (!runs)
+		return fail(r, "no timer runs");
+	return got == want || fail(r, "the next timer runs out in %llu ns, not %llu",
+				   (unsigned long long)got, (unsigned long long)want);
+}
+
+/* ---- a line ---- */
+
+#define CAN(call)                                                \
+	static bool can_##call(const struct scenario_backend *b) \
+	{                                                        \
+		return b->call;                                  \
+	}
+CAN(input)
+CAN(output)
+CAN(wait)
+CAN(deadline)
+CAN(lose)
+CAN(counter)
+CAN(dereg)
+
+static const struct command commands[] = {
+	{"qp", run_qp, NULL},
+	{"pair", run_pair, NULL},
+	{"post_send", run_post_send, NULL},
+	{"post_recv", run_post_recv, NULL},
+	{"modify", run_modify, NULL},
+	{"<", run_input, can_input},
+	{"output", run_output, can_output},
+	{"wait", run_wait, can_wait},
+	{"run", run_run, can_wait},
+	{"lose", run_lose, can_lose},
+	{"dereg", run_dereg, can_dereg},
+	{"set", run_set, NULL},
+	{"check", run_check, NULL},
+	{"expect", run_expect, NULL},
+	{"ignore", run_ignore, NULL},
+	{"state", run_state, NULL},
+	{"counter", run_counter, can_counter},
+	{"deadline", run_deadline, can_deadline},
+};
+
+static bool run_command(struct round *r)
+{
+	const char *w = need_word(r, "a command");
+
+	if (!w)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (strcmp(commands[i].word, w) != 0)
+			continue;
+		if (commands[i].can && !commands[i].can(r->b))
+			return refuse(r, "'%s' is not possible here", w);
+		if (!r->world && i > 1)
+			return refuse(r, "'qp' or 'pair' comes first");
+		return commands[i].run(r);
+	}
+	return refuse(r, "'%s' is not a command", w);
+}
+
+static bool run_words(struct round *r);
+
+/** "for NAME FIRST..LAST" in front of a command. */
+static bool run_for(struct round *r)
+{
+	struct variable *v = &r->loop[r->loops];
+	const char *name = need_word(r, "a name"), *range = need_word(r, "FIRST..LAST");
+	char first[SCENARIO_WORD_LEN];
+	const char *dots;
+	uint64_t from, to;
+	unsigned body;
+
+	if (!name || !range)
+		return false;
+	dots = strstr(range, "..");
+	if (r->loops == SCENARIO_LOOPS || !islower((unsigned char)*name) || !dots)
+		return refuse(
+			r, "'for NAME FIRST..LAST COMMAND' is expected, a name in small letters");
+	snprintf(first, sizeof(first), "%.*s", (int)(dots - range), range);
+	if (!number_of(r, first, UINT32_MAX, &from) || !number_of(r, dots + 2, UINT32_MAX, &to))
+		return false;
+	snprintf(v->name, sizeof(v->name), "%s", name);
+	body = r->next;
+	r->loops++;
+	for (v->number = from; v->number <= to; v->number++) {
+		r->next = body;
+		if (!run_words(r))
+			return false;
+	}
+	r->loops--;
+	return true;
+}
+
+static bool run_words(struct round *r)
+{
+	if (++r->steps > SCENARIO_STEPS_MAX)
+		return refuse(r, "more than %d steps", SCENARIO_STEPS_MAX);
+	return take_word(r, "for") ? run_for(r) : run_command(r);
+}
+
+/** Put the values of the "with" lines into a word. */
+static bool substitute(struct round *r, struct scenario_word *w)
+{
+	char out[SCENARIO_WORD_LEN];
+	size_t n = 0;
+
+	for (const char *p = w->text; *p;) {
+		const char *text = p;
+		size_t len = 1, used = 1;
+
+		if (*p == '$') {
+			used += strspn(p + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+			text = NULL;
+			for (unsigned i = 0; i < r->withs && !text; i++)
+				if (strlen(r->with[i].name) == used - 1 &&
+				    memcmp(r->with[i].name, p + 1, used - 1) == 0)
+					text = r->with[i].text;
+			if (!text)
+				return refuse(r, "'%.*s' has no value", (int)used, p);
+			len = strlen(text);
+		}
+		if (n + len >= sizeof(out))
+			return refuse(r, "the word with its values has %d bytes or more",
+				      SCENARIO_WORD_LEN);
+		memcpy(out + n, text, len);
+		n += len;
+		p += used;
+	}
+	memcpy(w->text, out, n);
+	w->text[n] = 0;
+	return true;
+}
+
+static bool run_line(struct round *r)
+{
+	unsigned n = words_split(r->line, r->word, &r->r->error);
+
+	r->end = 0;
+	r->next = r->loops = 0;
+	r->nwords = n;
+	if (!n) {
+		r->r->verdict = SCENARIO_ERROR;
+		return false;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		r->next = i + 1;
+		if (!substitute(r, &r->word[i]))
+			return false;
+	}
+	r->next = 0;
+	if (r->log)
+		fprintf(r->log, "%4u  %s\n", r->line->number,
+			r->line->text + strspn(r->line->text, " \t"));
+	if (take_word(r, "b:"))
+		r->end = 1;
+	else
+		take_word(r, "a:");
+	if (r->end && r->setup.ends < 2)
+		return refuse(r, "there is no end 'b': 'pair' makes two");
+	return run_words(r);
+}
+
+/** All that came was expected. */
+static bool run_rest(struct round *r)
+{
+	for (r->end = 0; r->world && r->end < r->setup.ends; r->end++) {
+		const char *got = r->b->effects(r->world, r->end);
+
+		if (*got)
+			return fail(r, "the case ends, and this was not expected: %.7000s", got);
+	}
+	return true;
+}
+
+static void name_values(struct round *r)
+{
+	size_t n = 0, size = sizeof(r->r->values);
+
+	for (unsigned i = 0; i < r->withs && n < size; i++)
+		n += (size_t)snprintf(r->r->values + n, size - n, "%s%s=%s", i ? " " : "",
+				      r->with[i].name, r->with[i].text);
+}
+
+void scenario_run(const struct scenario *s, unsigned number, unsigned round,
+		  const struct scenario_backend *b, FILE *log, struct scenario_result *result)
+{
+	const struct scenario_case *c = &s->cases[number];
+	struct round r = {.s = s, .b = b, .r = result, .log = log, .line = &c->head};
+
+	*result = (struct scenario_result){.error = {.file = s->file, .line = c->head.number}};
+	if (!with_values(c, round, r.with, &r.withs, &result->error)) {
+		result->verdict = SCENARIO_ERROR;
+		return;
+	}
+	name_values(&r);
+	for (unsigned i = 0; i < c->lines && result->verdict == SCENARIO_PASS; i++) {
+		r.line = &s->line[c->first + i];
+		run_line(&r);
+	}
+	if (result->verdict == SCENARIO_PASS)
+		run_rest(&r);
+	if (r.world)
+		b->end(r.world);
+}

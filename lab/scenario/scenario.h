@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Scenarios: text files that say what is posted to a queue pair, which packets come, and what has
+ * to come of it. docs/scenarios.md describes the language.
+ *
+ * read.c splits a file into cases, lines and words. words.c knows what the words of a line mean:
+ * numbers, places in memory, the fields of packets, requests and queue pairs. run.c carries a case
+ * out by means of a back end (struct scenario_backend), which has the queue pairs: the language
+ * does not know where they are.
+ *
+ * A file is hostile until it is read: any bytes are safe, and what a case may do is bounded.
+ */
+#ifndef SCENARIO_SCENARIO_H
+#define SCENARIO_SCENARIO_H
+
+#include <stdio.h>
+
+#include <infiniband/verbs.h>
+
+#include <rocemu/wire.h>
+
+enum {
+	SCENARIO_TEXT_MAX = 1 << 20, /* bytes of a file */
+	SCENARIO_LINE_MAX = 400,     /* bytes of a line */
+	SCENARIO_WORDS = 48,	     /* of a line */
+	SCENARIO_WORD_LEN = 64,	     /* with the zero */
+	SCENARIO_VARIABLES = 8,	     /* of all "with" lines of a case */
+	SCENARIO_LOOPS = 4,	     /* "for" in a line */
+	SCENARIO_ROUNDS_MAX = 100000,
+	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
+	SCENARIO_AREA = 65536,	      /* bytes of each area of memory */
+	SCENARIO_ENDS = 2,
+};
+
+/* ---- a file ---- */
+
+struct scenario_error {
+	const char *file;	   /* borrowed from the scenario */
+	unsigned line, column;	   /* from 1; column 0: all of the line */
+	char text[2 * 8192 + 256]; /* what is wrong; several lines for what was not expected */
+};
+
+struct scenario_line {
+	const char *text; /* borrowed from the scenario; without the comment and the line's end */
+	unsigned number;  /* from 1 */
+};
+
+/** "with A B: 1 2 | 3 4": rounds, in each of which the names stand for other words. */
+struct scenario_with {
+	struct scenario_line line;
+	unsigned names, rounds;
+};
+
+struct scenario_case {
+	struct scenario_line head; /* text: the name */
+	unsigned first, lines;	   /* of scenario::line */
+	struct scenario_with with[SCENARIO_VARIABLES];
+	unsigned withs;
+	unsigned rounds; /* at least 1 */
+};
+
+struct scenario {
+	char *file;		    /* owned: its name, for errors */
+	char *text;		    /* owned */
+	struct scenario_line *line; /* owned */
+	unsigned lines;
+	struct scenario_case *cases; /* owned */
+	unsigned ncases;
+};
+
+/**
+ * Read a file's text[0..len). file is its name, for errors.
+ * @return a scenario to be freed, or NULL with *e filled (e->file is file then).
+ */
+struct scenario *scenario_read(const char *text, size_t len, const char *file,
+			       struct scenario_error *e);
+void scenario_free(struct scenario *s);
+
+/* ---- what lines say, as a back end gets it ---- */
+
+/** Memory of an end. Its first contents: byte i is 13 i + 5; 7 i + i / 256; 0xee. */
+enum scenario_area {
+	SCENARIO_MEM,  /* registered with all rights */
+	SCENARIO_SEND, /* what is sent from; local rights */
+	SCENARIO_RECV, /* what receives are posted of; local rights */
+	SCENARIO_AREAS,
+	SCENARIO_NOWHERE = SCENARIO_AREAS, /* offset is an address, and there is no memory */
+};
+
+struct scenario_place {
+	uint8_t end; /* 0 is "a", 1 is "b" */
+	uint8_t area;
+	uint64_t offset;
+};
+
+/* clang-format off */
+/* X(name, member of struct scenario_setup, largest value, default) */
+#define SCENARIO_SETUP_FIELDS(X) \
+	X(path_mtu, mtu, 4096, 256)                \
+	X(timeout, timeout, 31, 14)                \
+	X(retry_cnt, retry_cnt, 7, 7)              \
+	X(rnr_retry, rnr_retry, 7, 7)              \
+	X(min_rnr_timer, min_rnr_timer, 31, 12)    \
+	X(max_rd_atomic, rd_atomic, 16, 2)         \
+	X(max_dest_rd_atomic, dest_rd_atomic, 16, 2) \
+	X(sq_psn, sq_psn, ROCEMU_PSN_MASK, 0xfffffe) \
+	X(rq_psn, rq_psn, ROCEMU_PSN_MASK, 0xfffffe) \
+	X(qkey, qkey, UINT32_MAX, 0x11)            \
+	X(max_send_wr, send_wr, 4096, 64)          \
+	X(max_recv_wr, recv_wr, 4096, 64)          \
+	X(sq_sig_all, sig_all, 1, 1)               \
+	X(srq, srq, 1, 0)                          \
+	X(ip, ip, 6, 4)                            \
+	X(same_address, same_address, 1, 0)        \
+	X(window, window, UINT32_MAX, 0)
+/* clang-format on */
+
+/** A queue pair, or two that are connected, before the first line. */
+struct scenario_setup {
+#define X(name, member, max, value) uint32_t member;
+	SCENARIO_SETUP_FIELDS(X)
+#undef X
+	enum ibv_qp_type type;
+	enum ibv_qp_state state; /* to which it is brought */
+	unsigned access;	 /* IBV_ACCESS_* of the QP */
+	unsigned ends;		 /* 1: the peer is who writes the packets; 2: a pair */
+	uint64_t delay_ns;	 /* a pair: of the link */
+};
+
+/* clang-format off */
+/* X(NAME, name, member of struct scenario_packet, largest value) */
+#define SCENARIO_PACKET_FIELDS(X) \
+	X(LEN, len, len, ROCEMU_MAX_MTU)           \
+	X(FILL, fill, fill, 255)                   \
+	X(SE, se, h.se, 1)                         \
+	X(MIGREQ, migreq, h.migreq, 1)             \
+	X(FECN, fecn, h.fecn, 1)                   \
+	X(BECN, becn, h.becn, 1)                   \
+	X(ACKREQ, ackreq, h.ackreq, 1)             \
+	X(TVER, tver, h.tver, 15)                  \
+	X(PKEY, pkey, h.pkey, 0xffff)              \
+	X(DQPN, dqpn, h.dqpn, ROCEMU_QPN_MASK)     \
+	X(RKEY, rkey, h.reth.rkey, UINT32_MAX)     \
+	X(DMALEN, dmalen, h.reth.length, UINT32_MAX) \
+	X(SWAP, swap, h.atomiceth.swap_add, UINT64_MAX) \
+	X(ADD, add, h.atomiceth.swap_add, UINT64_MAX) \
+	X(COMPARE, compare, h.atomiceth.compare, UINT64_MAX) \
+	X(SYNDROME, syndrome, h.aeth.syndrome, 255) \
+	X(MSN, msn, h.aeth.msn, ROCEMU_PSN_MASK)   \
+	X(ORIGINAL, original, h.atomicack, UINT64_MAX) \
+	X(QKEY, qkey, h.deth.qkey, UINT32_MAX)     \
+	X(SQPN, sqpn, h.deth.sqpn, ROCEMU_QPN_MASK) \
+	X(SRQN, srqn, h.xrceth.srqn, ROCEMU_QPN_MASK) \
+	X(IMM, imm, h.imm, UINT32_MAX)             \
+	X(IETH, ieth, h.ieth, UINT32_MAX)          \
+	X(FETH, feth, h.feth.raw, UINT32_MAX)      \
+	X(PORT, sport, sport, 0xffff)              \
+	X(IP_ID, ip_id, ip_id, 0xffff)             \
+	X(ECN, ecn, ecn, 3)                        \
+	X(ICRC, bad_icrc, bad_icrc, 1)             \
+	X(STRANGER, other_source, other_source, 1) \
+	X(FULL, congested, congested, 1)           \
+	X(SHARED, by_memory, by_memory, 1)
+/* clang-format on */
+
+enum scenario_packet_field {
+#define X(NAME, name, member, max) SCENARIO_PACKET_##NAME,
+	SCENARIO_PACKET_FIELDS(X)
+#undef X
+		SCENARIO_PACKET_FIELD_COUNT
+};
+
+/** A packet of the peer's. The back end fills in what was not given. */
+struct scenario_packet {
+	struct rocemu_hdrs h; /* psn: from the first of its direction on */
+	uint64_t given;	      /* bits 1 << enum scenario_packet_field */
+	struct scenario_place at;
+	bool has_place;
+	uint32_t len;	/* bytes of payload */
+	uint8_t fill;	/* each of them; not given: byte i is 7 i + 1 */
+	uint8_t ecn;	/* of the IP header */
+	uint16_t sport; /* UDP source port */
+	uint16_t ip_id; /* IPv4 identification */
+	bool bad_icrc;
+	bool other_source; /* it comes from another address than the peer's */
+	bool congested;	   /* the socket buffer that it came through is filling up */
+	bool by_memory;	   /* it came by shared memory */
+};
+
+static inline bool scenario_given(const struct scenario_packet *p, enum scenario_packet_field f)
+{
+	return p->given >> f & 1;
+}
+
+/* clang-format off */
+/* X(name, member of struct scenario_request, largest value) */
+#define SCENARIO_REQUEST_FIELDS(X) \
+	X(id, id, UINT64_MAX)              \
+	X(len, len, SCENARIO_AREA)         \
+	X(rkey, rkey, UINT32_MAX)          \
+	X(lkey, lkey, UINT32_MAX)          \
+	X(imm, imm, UINT32_MAX)            \
+	X(inv, imm, UINT32_MAX)            \
+	X(add, swap_add, UINT64_MAX)       \
+	X(swap, swap_add, UINT64_MAX)      \
+	X(compare, compare, UINT64_MAX)
+/* clang-format on */
+
+/** A work request: of ibv_post_send(), or of ibv_post_recv() (from: where the message goes). */
+struct scenario_request {
+	enum ibv_wr_opcode opcode;
+	unsigned flags; /* IBV_SEND_* */
+	uint64_t id;	/* 0: the next number, from 1 on */
+	uint32_t len;
+	uint32_t rkey, lkey; /* 0: the right one */
+	uint32_t imm;	     /* or the key to invalidate */
+	uint64_t swap_add, compare;
+	struct scenario_place from, to;
+};
+
+/** Where the queue pairs are. Calls return 0 or negative errno values, as the verbs do. */
+struct scenario_backend {
+	/** @return a world to be ended, or NULL with *error negative. */
+	void *(*start)(const struct scenario_setup *s, int *error);
+	void (*end)(void *world);
+	int (*post_send)(void *world, unsigned end, const struct scenario_request *r);
+	int (*post_recv)(void *world, unsigned end, const struct scenario_request *r);
+	/** To a state, with the attributes of the setup where it needs any. */
+	int (*modify)(void *world, unsigned end, enum ibv_qp_state to);
+	/** A packet comes to the first end, which is alone. */
+	void (*input)(void *world, const struct scenario_packet *p);
+	/** The first end sends n packets at most. */
+	void (*output)(void *world, unsigned n);
+	/** Time goes on, and what is due happens. UINT64_MAX: a pair, until nothing is left to. */
+	void (*wait)(void *world, uint64_t ns);
+	/** @return when the next timer of the first end runs out, from now; or false: none runs. */
+	bool (*deadline)(void *world, uint64_t *ns);
+	/** What an end did since the last call. Valid until the next. */
+	const char *(*effects)(void *world, unsigned end);
+	/** The next packets of an end whose text matches pattern are lost: times of them. */
+	int (*lose)(void *world, unsigned end, const char *pattern, unsigned times);
+	enum ibv_qp_state (*state)(void *world, unsigned end);
+	/** A counter by its name. @return false: there is none. */
+	bool (*counter)(void *world, unsigned end, const char *name, uint64_t *value);
+	/** SCENARIO_AREA bytes. */
+	uint8_t *(*memory)(void *world, unsigned end, enum scenario_area area);
+	int (*dereg)(void *world, unsigned end, enum scenario_area area);
+};
+
+/* ---- carrying out ---- */
+
+enum scenario_verdict {
+	SCENARIO_PASS,
+	SCENARIO_FAIL,	/* something else came of it than the scenario says */
+	SCENARIO_ERROR, /* the scenario is wrong, or the back end cannot */
+};
+
+struct scenario_result {
+	enum scenario_verdict verdict;
+	struct scenario_error error; /* but for SCENARIO_PASS */
+	char values[256];	     /* of the "with" lines: "LEN=4 OP=SEND_ONLY"; or "" */
+};
+
+/** Round 0..rounds-1 of a case. log: NULL, or where each line and what came of it are written. */
+void scenario_run(const struct scenario *s, unsigned number, unsigned round,
+		  const struct scenario_backend *b, FILE *log, struct scenario_result *r);
+
+#endif

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the words of a line mean: numbers, places, and the fields of packets, requests and QPs. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenario/internal.h"
+
+#include "base/util.h"
+#include "fault/parse.h"
+
+/** A field that is set by its name and a number. */
+struct field {
+	const char *name;
+	size_t offset, size;
+	uint64_t max;
+};
+
+/* Made from the lists of fields in scenario.h. */
+#define FIELD(type, name, member, max)                                                        \
+	{                                                                                     \
+#name, offsetof(struct type, member), sizeof(((struct type *)0)->member), max \
+	}
+
+static const struct field setup_fields[] = {
+#define X(name, member, max, value) FIELD(scenario_setup, name, member, max),
+	SCENARIO_SETUP_FIELDS(X)
+#undef X
+};
+static const struct field packet_fields[] = {
+#define X(NAME, name, member, max) FIELD(scenario_packet, name, member, max),
+	SCENARIO_PACKET_FIELDS(X)
+#undef X
+};
+static const struct field request_fields[] = {
+#define X(name, member, max) FIELD(scenario_request, name, member, max),
+	SCENARIO_REQUEST_FIELDS(X)
+#undef X
+};
+
+struct name {
+	const char *text;
+	unsigned value;
+};
+
+static const struct name types[] = {
+	{"RC", IBV_QPT_RC},
+	{"UC", IBV_QPT_UC},
+	{"UD", IBV_QPT_UD},
+	{"XRC_SEND", IBV_QPT_XRC_SEND},
+	{"XRC_RECV", IBV_QPT_XRC_RECV},
+};
+static const struct name states[] = {
+	{"RESET", IBV_QPS_RESET}, {"INIT", IBV_QPS_INIT}, {"RTR", IBV_QPS_RTR},
+	{"RTS", IBV_QPS_RTS},	  {"SQD", IBV_QPS_SQD},	  {"SQE", IBV_QPS_SQE},
+	{"ERR", IBV_QPS_ERR},
+};
+static const struct name rights[] = {
+	{"LOCAL_WRITE", IBV_ACCESS_LOCAL_WRITE},
+	{"REMOTE_WRITE", IBV_ACCESS_REMOTE_WRITE},
+	{"REMOTE_READ", IBV_ACCESS_REMOTE_READ},
+	{"REMOTE_ATOMIC", IBV_ACCESS_REMOTE_ATOMIC},
+	{"FLUSH_GLOBAL", 1 << 8},
+	{"FLUSH_PERSISTENT", 1 << 9},
+};
+static const struct name flags[] = {
+	{"FENCE", IBV_SEND_FENCE},
+	{"SIGNALED", IBV_SEND_SIGNALED},
+	{"SOLICITED", IBV_SEND_SOLICITED},
+	{"INLINE", IBV_SEND_INLINE},
+};
+static const struct name requests[] = {
+	{"SEND", IBV_WR_SEND},
+	{"SEND_WITH_IMM", IBV_WR_SEND_WITH_IMM},
+	{"SEND_WITH_INV", IBV_WR_SEND_WITH_INV},
+	{"RDMA_WRITE", IBV_WR_RDMA_WRITE},
+	{"RDMA_WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM},
+	{"RDMA_READ", IBV_WR_RDMA_READ},
+	{"ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
+	{"ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
+	{"LOCAL_INV", IBV_WR_LOCAL_INV},
+	{"FLUSH", 14},
+	{"ATOMIC_WRITE", 15},
+};
+static const struct name naks[] = {
+	{"PSN_SEQ", ROCEMU_NAK_PSN_SEQ},       {"INV_REQ", ROCEMU_NAK_INV_REQ},
+	{"REM_ACCESS", ROCEMU_NAK_REM_ACCESS}, {"REM_OP", ROCEMU_NAK_REM_OP},
+	{"INV_RD", ROCEMU_NAK_INV_RD},
+};
+static const struct name areas[] = {
+	{"mem", SCENARIO_MEM},
+	{"send", SCENARIO_SEND},
+	{"recv", SCENARIO_RECV},
+};
+static const struct name errnos[] = {
+	{"EINVAL", EINVAL},	    {"ENOMEM", ENOMEM}, {"EBUSY", EBUSY},
+	{"EOPNOTSUPP", EOPNOTSUPP}, {"ENXIO", ENXIO},	{"EPERM", EPERM},
+};
+
+bool refuse(struct round *r, const char *fmt, ...)
+{
+	struct scenario_error *e = &r->r->error;
+	va_list ap;
+
+	r->r->verdict = SCENARIO_ERROR;
+	e->line = r->line->number;
+	e->column = r->next && r->next <= r->nwords ? r->word[r->next - 1].column : 0;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+/* ---- words ---- */
+
+const char *next_word(struct round *r)
+{
+	return r->next < r->nwords ? r->word[r->next++].text : NULL;
+}
+
+bool take_word(struct round *r, const char *text)
+{
+	if (r->next >= r->nwords || strcmp(r->word[r->next].text, text) != 0)
+		return false;
+	r->next++;
+	return true;
+}
+
+const char *need_word(struct round *r, const char *what)
+{
+	const char *w = next_word(r);
+
+	if (!w)
+		refuse(r, "%s is expected behind '%s'", what, r->word[r->next - 1].text);
+	return w;
+}
+
+bool end_of_line(struct round *r)
+{
+	const char *w = next_word(r);
+
+	return !w || refuse(r, "'%s' is not expected here", w);
+}
+
+static bool find(const struct name *names, size_t n, const char *text, unsigned *value)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(names[i].text, text) == 0) {
+			*value = names[i].value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool refuse_name(struct round *r, const struct name *names, size_t n, const char *text,
+			const char *what)
+{
+	char list[512] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i ? ", " : "",
+					names[i].text);
+	return refuse(r, "'%s' is not %s; known: %s", text, what, list);
+}
+
+/** One of the names. */
+#define NEED_NAME(r, names, what, value) need_name(r, names, ARRAY_LEN(names), what, value)
+static bool need_name(struct round *r, const struct name *names, size_t n, const char *what,
+		      unsigned *value)
+{
+	const char *w = need_word(r, what);
+
+	return w && (find(names, n, w, value) || refuse_name(r, names, n, w, what));
+}
+
+/** Some of the names, with commas between them. */
+#define NEED_BITS(r, names, what, bits) need_bits(r, names, ARRAY_LEN(names), what, bits)
+static bool need_bits(struct round *r, const struct name *names, size_t n, const char *what,
+		      unsigned *bits)
+{
+	const char *w = need_word(r, what);
+
+	*bits = 0;
+	if (!w || strcmp(w, "none") == 0)
+		return w;
+	for (size_t len; *w; w += len + (w[len] == ',')) {
+		char one[SCENARIO_WORD_LEN];
+		unsigned bit;
+
+		len = strcspn(w, ",");
+		memcpy(one, w, len);
+		one[len] = 0;
+		if (!find(names, n, one, &bit))
+			return refuse_name(r, names, n, one, what);
+		*bits |= bit;
+	}
+	return true;
+}
+
+/* ---- numbers ---- */
+
+static bool loop_value(const struct round *r, const char *name, size_t len, uint64_t *out)
+{
+	for (unsigned i = 0; i < r->loops; i++) {
+		if (strlen(r->loop[i].name) == len && memcmp(r->loop[i].name, name, len) == 0) {
+			*out = r->loop[i].number;
+			return true;
+		}
+	}
+	return false;
+}
+
+/** A number or the name of one, at the front of *p. */
+static bool operand(const struct round *r, const char **p, uint64_t *out)
+{
+	size_t len = strcspn(*p, "+-*");
+	char digits[SCENARIO_WORD_LEN];
+
+	if (!len || len >= sizeof(digits))
+		return false;
+	memcpy(digits, *p, len);
+	digits[len] = 0;
+	if (!loop_value(r, *p, len, out) && !fault_value_number(digits, UINT64_MAX, out))
+		return false;
+	*p += len;
+	return true;
+}
+
+static bool product(const struct round *r, const char **p, uint64_t *out)
+{
+	if (!operand(r, p, out))
+		return false;
+	while (**p == '*') {
+		uint64_t v;
+
+		++*p;
+		if (!operand(r, p, &v))
+			return false;
+		*out *= v;
+	}
+	return true;
+}
+
+bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out)
+{
+	const char *p = text;
+	uint64_t sum = 0;
+	bool minus = *p == '-';
+
+	p += minus;
+	do {
+		uint64_t v;
+
+		if (!product(r, &p, &v))
+			return refuse(r, "'%s' is not a number", text);
+		sum = minus ? sum - v : sum + v;
+		minus = *p == '-';
+	} while (*p && *++p);
+	if (sum > max)
+		return refuse(r, "'%s' is larger than %llu, or negative", text,
+			      (unsigned long long)max);
+	*out = sum;
+	return true;
+}
+
+bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out)
+{
+	const char *w = need_word(r, what);
+
+	return w && number_of(r, w, max, out);
+}
+
+bool need_time(struct round *r, uint64_t *ns)
+{
+	const char *w = need_word(r, "a time");
+
+	return w && (fault_value_time(w, 3600ull * NS_PER_S, ns) ||
+		     refuse(r, "'%s' is not a time of up to an hour, such as 10us", w));
+}
+
+/** A PSN, counted from the first of its direction: negative ones are before it. */
+static bool need_psn(struct round *r, uint32_t *psn)
+{
+	const char *w = need_word(r, "a PSN");
+	uint64_t v;
+
+	if (!w || !number_of(r, w, UINT64_MAX, &v))
+		return false;
+	if (v > ROCEMU_PSN_MASK && -v > ROCEMU_PSN_MASK)
+		return refuse(r, "'%s' is not a PSN of 24 bits", w);
+	*psn = v & ROCEMU_PSN_MASK;
+	return true;
+}
+
+/* ---- places ---- */
+
+static bool of_end(struct round *r, const char **w, uint8_t *end)
+{
+	*end = (uint8_t)r->end;
+	if ((*w)[0] != 'a' && (*w)[0] != 'b')
+		return true;
+	if ((*w)[1] != ':')
+		return true;
+	*end = (*w)[0] == 'b';
+	*w += 2;
+	return *end < r->setup.ends || refuse(r, "there is no end 'b': 'pair' makes two");
+}
+
+bool need_place(struct round *r, struct scenario_place *p)
+{
+	const char *w = need_word(r, "a place such as mem+8");
+	uint64_t max = SCENARIO_AREA;
+
+	if (!w || !of_end(r, &w, &p->end))
+		return false;
+	p->area = SCENARIO_NOWHERE;
+	for (size_t i = 0; i < ARRAY_LEN(areas); i++) {
+		size_t len = strlen(areas[i].text);
+
+		if (strncmp(w, areas[i].text, len) != 0 || (w[len] && w[len] != '+'))
+			continue;
+		p->area = (uint8_t)areas[i].value;
+		p->offset = 0;
+		w += len;
+		if (!*w++)
+			return true;
+	}
+	if (p->area == SCENARIO_NOWHERE)
+		max = UINT64_MAX;
+	return number_of(r, w, max, &p->offset);
+}
+
+bool need_area(struct round *r, enum scenario_area *area)
+{
+	unsigned v;
+
+	if (!NEED_NAME(r, areas, "an area of memory", &v))
+		return false;
+	*area = (enum scenario_area)v;
+	return true;
+}
+
+bool need_state(struct round *r, enum ibv_qp_state *state)
+{
+	unsigned v;
+
+	if (!NEED_NAME(r, states, "a state", &v))
+		return false;
+	*state = (enum ibv_qp_state)v;
+	return true;
+}
+
+/* ---- fields ---- */
+
+static void store(void *to, size_t size, uint64_t v)
+{
+	const uint32_t v32 = (uint32_t)v;
+	const uint16_t v16 = (uint16_t)v;
+	const uint8_t v8 = (uint8_t)v;
+
+	memcpy(to,
+	       size == 8   ? (const void *)&v
+	       : size == 4 ? (const void *)&v32
+	       : size == 2 ? (const void *)&v16
+			   : (const void *)&v8,
+	       size);
+}
+
+/** The word that was read last is a field: set it. @return its index, or -1: none, or refused. */
+static int read_field(struct round *r, const struct field *fields, size_t n, void *to)
+{
+	const char *name = r->word[r->next - 1].text;
+	uint64_t v;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(fields[i].name, name) != 0)
+			continue;
+		if (!need_number(r, "a number", fields[i].max, &v))
+			return -1;
+		store((uint8_t *)to + fields[i].offset, fields[i].size, v);
+		return (int)i;
+	}
+	refuse(r, "'%s' is not known here", name);
+	return -1;
+}
+
+bool read_setup(struct round *r)
+{
+	struct scenario_setup *s = &r->setup;
+	const char *w;
+	unsigned v;
+
+	*s = (struct scenario_setup){
+#define X(name, member, max, value) .member = value,
+		SCENARIO_SETUP_FIELDS(X)
+#undef X
+			.ends = r->setup.ends,
+		.state = IBV_QPS_RTS,
+		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | 1 << 8 | 1 << 9,
+		.delay_ns = 5000,
+	};
+	if (!NEED_NAME(r, types, "a type of queue pair", &v))
+		return false;
+	s->type = (enum ibv_qp_type)v;
+	while ((w = next_word(r))) {
+		if (strcmp(w, "state") == 0) {
+			if (!need_state(r, &s->state))
+				return false;
+		} else if (strcmp(w, "access") == 0) {
+			if (!NEED_BITS(r, rights, "a right", &s->access))
+				return false;
+		} else if (strcmp(w, "delay") == 0) {
+			if (!need_time(r, &s->delay_ns))
+				return false;
+		} else if (read_field(r, setup_fields, ARRAY_LEN(setup_fields), s) < 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- packets ---- */
+
+static enum rocemu_service service(const struct round *r)
+{
+	switch (r->setup.type) {
+	case IBV_QPT_UC:
+		return ROCEMU_SVC_UC;
+	case IBV_QPT_UD:
+		return ROCEMU_SVC_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return ROCEMU_SVC_XRC;
+	default:
+		return ROCEMU_SVC_RC;
+	}
+}
+
+/** "SEND_ONLY" of the QP's service, or "UD_SEND_ONLY", or a number. */
+static bool read_opcode(struct round *r, const char *w, uint8_t *opcode)
+{
+	uint64_t v;
+
+	for (unsigned op = 0; op < 256; op++) {
+		const char *name = rocemu_opcode_name((uint8_t)op);
+		const char *shortened = strchr(name, '_');
+
+		if (strcmp(name, "UNKNOWN") == 0)
+			continue;
+		if (strcmp(name, w) == 0 ||
+		    (shortened && rocemu_opcode_service((uint8_t)op) == service(r) &&
+		     strcmp(shortened + 1, w) == 0)) {
+			*opcode = (uint8_t)op;
+			return true;
+		}
+	}
+	if (!isdigit((unsigned char)*w))
+		return refuse(r, "'%s' is not an opcode", w);
+	if (!number_of(r, w, 255, &v))
+		return false;
+	*opcode = (uint8_t)v;
+	return true;
+}
+
+static uint8_t ack_opcode(const struct round *r)
+{
+	return service(r) == ROCEMU_SVC_XRC ? ROCEMU_XRC_ACK : ROCEMU_RC_ACK;
+}
+
+/** "ack PSN", "nak CODE PSN", "rnr TIMER PSN". */
+static bool read_answer(struct round *r, const char *w, struct scenario_packet *p, bool *is)
+{
+	unsigned code = ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS;
+	uint64_t v;
+
+	*is = true;
+	p->h.opcode = ack_opcode(r);
+	if (strcmp(w, "nak") == 0) {
+		const char *name = need_word(r, "a code");
+
+		if (!name)
+			return false;
+		if (!find(naks, ARRAY_LEN(naks), name, &code)) {
+			if (!number_of(r, name, 255, &v))
+				return false;
+			code = (unsigned)v;
+		}
+	} else if (strcmp(w, "rnr") == 0) {
+		if (!need_number(r, "a timer", 31, &v))
+			return false;
+		code = ROCEMU_AETH_RNR | (unsigned)v;
+	} else if (strcmp(w, "ack") != 0) {
+		*is = false;
+		return true;
+	}
+	p->h.aeth.syndrome = (uint8_t)code;
+	p->given |= 1u << SCENARIO_PACKET_SYNDROME;
+	return true;
+}
+
+static bool read_packet_fields(struct round *r, struct scenario_packet *p)
+{
+	while (next_word(r)) {
+		int i;
+
+		if (strcmp(r->word[r->next - 1].text, "at") == 0) {
+			p->has_place = true;
+			if (!need_place(r, &p->at))
+				return false;
+			continue;
+		}
+		i = read_field(r, packet_fields, ARRAY_LEN(packet_fields), p);
+		if (i < 0)
+			return false;
+		p->given |= 1ull << i;
+	}
+	/* The two headers have a key each. */
+	p->h.atomiceth.rkey = p->h.reth.rkey;
+	return true;
+}
+
+bool read_packet(struct round *r, struct scenario_packet *p)
+{
+	const char *w = need_word(r, "a packet");
+	bool answer;
+
+	*p = (struct scenario_packet){0};
+	if (!w || !read_answer(r, w, p, &answer) || (!answer && !read_opcode(r, w, &p->h.opcode)))
+		return false;
+	return need_psn(r, &p->h.psn) && read_packet_fields(r, p);
+}
+
+/* ---- requests ---- */
+
+bool read_errno(struct round *r, int *error)
+{
+	unsigned v = 0;
+
+	*error = 0;
+	if (take_word(r, "errno") && !NEED_NAME(r, errnos, "an error", &v))
+		return false;
+	*error = -(int)v;
+	return true;
+}
+
+static bool read_request(struct round *r, struct scenario_request *q, int *error)
+{
+	const char *w;
+
+	*error = 0;
+	while (r->next < r->nwords && strcmp(r->word[r->next].text, "errno") != 0) {
+		w = next_word(r);
+		if (strcmp(w, "from") == 0 || strcmp(w, "at") == 0) {
+			if (!need_place(r, &q->from))
+				return false;
+			if (q->from.area == SCENARIO_NOWHERE)
+				return refuse(r, "'from' and 'at' need mem, send or recv");
+		} else if (strcmp(w, "to") == 0) {
+			if (!need_place(r, &q->to))
+				return false;
+		} else if (strcmp(w, "flags") == 0) {
+			if (!NEED_BITS(r, flags, "a flag", &q->flags))
+				return false;
+		} else if (read_field(r, request_fields, ARRAY_LEN(request_fields), q) < 0) {
+			return false;
+		}
+	}
+	return read_errno(r, error) && end_of_line(r);
+}
+
+bool read_send(struct round *r, struct scenario_request *q, int *error)
+{
+	unsigned opcode;
+
+	*q = (struct scenario_request){
+		.from = {(uint8_t)r->end, SCENARIO_SEND, 0},
+		.to = {(uint8_t)(r->setup.ends - 1 - r->end), SCENARIO_MEM, 0},
+	};
+	if (!NEED_NAME(r, requests, "an operation", &opcode))
+		return false;
+	q->opcode = (enum ibv_wr_opcode)opcode;
+	return read_request(r, q, error);
+}
+
+bool read_recv(struct round *r, struct scenario_request *q, int *error)
+{
+	*q = (struct scenario_request){.from = {(uint8_t)r->end, SCENARIO_RECV, 0}};
+	return read_request(r, q, error);
+}

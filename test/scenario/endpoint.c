@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints in virtual time: one whose peer a scenario writes, or two on a link. */
+#include "endpoint.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#include "base/util.h"
+#include "transport/peer.h"
+#include "transport/qp.h"
+
+enum {
+	BEGIN = 1000,
+	CQ_DEPTH = 8192,
+	MAX_SGE = 4,
+	MAX_INLINE = 64,
+	QPN_SLOT = 5,
+	TURNS_MAX = 200000
+};
+
+#define RUN_MAX (1000ull * NS_PER_S)
+
+/* ---- objects ---- */
+
+static const int area_access[SCENARIO_AREAS] = {
+	[SCENARIO_MEM] = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			 IBV_ACCESS_REMOTE_ATOMIC | ROCEMU_ACCESS_FLUSH_GLOBAL |
+			 ROCEMU_ACCESS_FLUSH_PERSISTENT,
+	[SCENARIO_SEND] = IBV_ACCESS_LOCAL_WRITE,
+	[SCENARIO_RECV] = IBV_ACCESS_LOCAL_WRITE,
+};
+
+static int make_memory(struct end *e)
+{
+	for (unsigned i = 0; i < SCENARIO_AREA; i++) {
+		e->memory[SCENARIO_MEM][i] = (uint8_t)(13 * i + 5);
+		e->memory[SCENARIO_SEND][i] = (uint8_t)(7 * i + (i >> 8));
+		e->memory[SCENARIO_RECV][i] = 0xee;
+	}
+	for (unsigned i = 0; i < SCENARIO_AREAS; i++) {
+		int error = rocemu_mr_reg(e->pd, e->memory[i], SCENARIO_AREA, area_iova(i),
+					  area_access[i], &e->mr[i]);
+
+		if (error)
+			return error;
+		e->lkey[i] = rocemu_mr_lkey(e->mr[i]);
+		e->rkey[i] = rocemu_mr_rkey(e->mr[i]);
+	}
+	return 0;
+}
+
+static int make_qp(struct end *e, const struct scenario_setup *s)
+{
+	struct rocemu_qp_init init = {
+		.type = s->type,
+		.cap = {s->send_wr, s->recv_wr, MAX_SGE, MAX_SGE, MAX_INLINE},
+		.sq_sig_all = s->sig_all,
+	};
+	struct ibv_srq_attr srq = {.max_wr = s->recv_wr, .max_sge = MAX_SGE};
+	int error = 0;
+
+	if (s->type == IBV_QPT_XRC_RECV) {
+		init.cap = (struct ibv_qp_cap){0};
+		init.xrcd = e->xrcd = rocemu_xrcd_new(e->ep);
+		error = e->xrcd ? rocemu_xrc_srq_create(e->pd, e->xrcd, e->cq, &srq, NULL, &e->srq)
+				: -ENOMEM;
+	} else {
+		init.pd = e->pd;
+		init.send_cq = e->cq;
+		if (s->type != IBV_QPT_XRC_SEND)
+			init.recv_cq = e->cq;
+		if (s->srq)
+			error = rocemu_srq_create(e->pd, &srq, NULL, &e->srq);
+		init.srq = e->srq;
+	}
+	return error ? error : rocemu_qp_create(e->ep, &init, &e->qp);
+}
+
+static int make_end(struct world *w, unsigned index)
+{
+	struct rocemu_ep_config cfg = {.seed = 1 + index, .window_bytes = w->setup.window};
+	struct end *e = w->end[index] = calloc(1, sizeof(*e));
+	int error;
+
+	if (!e)
+		return -ENOMEM;
+	if (w->setup.ip != 4 && w->setup.ip != 6)
+		return -EINVAL;
+	if (w->setup.ip == 4)
+		e->gid = (struct rocemu_gid){{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
+	else
+		e->gid = (struct rocemu_gid){{0xfd, [15] = 1}};
+	e->gid.raw[15] = (uint8_t)(1 + index);
+	e->ep = rocemu_ep_new(&cfg);
+	if (!e->ep)
+		return -ENOMEM;
+	rocemu_ep_set_slot(e->ep, (uint16_t)(QPN_SLOT + index), 0);
+	rocemu_ep_set_gid(e->ep, 0, &e->gid);
+	e->pd = rocemu_pd_new(e->ep);
+	if (!e->pd)
+		return -ENOMEM;
+	error = rocemu_cq_create(e->ep, CQ_DEPTH, NULL, &e->cq);
+	if (!error)
+		error = make_memory(e);
+	return error ? error : make_qp(e, &w->setup);
+}
+
+/* ---- states ---- */
+
+static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state to)
+{
+	const bool sends = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+	const bool answers = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
+	int mask = IBV_QP_STATE;
+
+	switch (to) {
+	case IBV_QPS_INIT:
+		return mask | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		       (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+	case IBV_QPS_RTR:
+		if (type == IBV_QPT_UD)
+			return mask;
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+		return mask | (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	case IBV_QPS_RTS:
+		mask |= IBV_QP_SQ_PSN | (type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0);
+		if (sends)
+			mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				IBV_QP_MAX_QP_RD_ATOMIC;
+		return mask;
+	default:
+		return mask;
+	}
+}
+
+static enum ibv_mtu mtu_code(uint32_t bytes)
+{
+	for (enum ibv_mtu m = IBV_MTU_256; m < IBV_MTU_4096; m++)
+		if (bytes <= 128u << m)
+			return m;
+	return IBV_MTU_4096;
+}
+
+struct rocemu_gid peer_gid(const struct world *w, unsigned end)
+{
+	struct rocemu_gid gid = w->end[end]->gid;
+
+	if (!w->setup.same_address)
+		gid.raw[15] ^= 3;
+	return gid;
+}
+
+static uint32_t peer_qpn(const struct world *w, unsigned end)
+{
+	return w->setup.ends == 1 ? (uint32_t)PEER_QPN : rocemu_qp_num(w->end[!end]->qp);
+}
+
+static int modify(void *world, unsigned end, enum ibv_qp_state to)
+{
+	struct world *w = world;
+	const struct scenario_setup *s = &w->setup;
+	struct end *e = w->end[end];
+	struct rocemu_gid peer = peer_gid(w, end);
+	struct ibv_qp_attr a = {
+		.qp_state = to,
+		.port_num = 1,
+		.path_mtu = mtu_code(s->mtu),
+		.dest_qp_num = peer_qpn(w, end),
+		/* Of a pair, one's first PSN to send is the other's to receive. */
+		.rq_psn = end ? s->sq_psn : s->rq_psn,
+		.sq_psn = end ? s->rq_psn : s->sq_psn,
+		.qkey = s->qkey,
+		.timeout = (uint8_t)s->timeout,
+		.retry_cnt = (uint8_t)s->retry_cnt,
+		.rnr_retry = (uint8_t)s->rnr_retry,
+		.min_rnr_timer = (uint8_t)s->min_rnr_timer,
+		.max_rd_atomic = (uint8_t)s->rd_atomic,
+		.max_dest_rd_atomic = (uint8_t)s->dest_rd_atomic,
+		.qp_access_flags = s->access,
+		.ah_attr = {.is_global = 1, .port_num = 1},
+	};
+	int error;
+
+	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, sizeof(peer.raw));
+	error = rocemu_qp_modify(e->qp, w->now, &a, attr_mask(s->type, to));
+	if (!error && to != IBV_QPS_ERR)
+		e->told_error = false;
+	/* As after slow start. */
+	if (!error && to == IBV_QPS_RTS && e->qp->req.peer)
+		e->qp->req.peer->cc.cwnd = cc_max(&e->qp->req.peer->cc);
+	return error;
+}
+
+static void world_free(void *world)
+{
+	struct world *w = world;
+
+	for (unsigned i = 0; i < SCENARIO_ENDS; i++) {
+		if (w->end[i])
+			rocemu_ep_free(w->end[i]->ep);
+		free(w->end[i]);
+	}
+	while (w->first) {
+		struct flying *f = w->first;
+
+		w->first = f->next;
+		free(f);
+	}
+	free(w);
+}
+
+static int connect_ends(struct world *w)
+{
+	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+
+	if (w->setup.state == IBV_QPS_RESET)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(way); i++) {
+		for (unsigned end = 0; end < w->setup.ends; end++) {
+			int error = modify(w, end, way[i]);
+
+			if (error)
+				return error;
+		}
+		if (way[i] == w->setup.state)
+			return 0;
+	}
+	return -EINVAL;
+}
+
+static void *start(const struct scenario_setup *s, int *error)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	*error = -ENOMEM;
+	if (!w)
+		return NULL;
+	w->setup = *s;
+	w->now = BEGIN;
+	w->last = &w->first;
+	*error = 0;
+	for (unsigned i = 0; i < s->ends && !*error; i++)
+		*error = make_end(w, i);
+	if (!*error)
+		*error = connect_ends(w);
+	if (!*error)
+		return w;
+	world_free(w);
+	return NULL;
+}
+
+/* ---- requests ---- */
+
+static uint64_t address(const struct scenario_place *p)
+{
+	return p->offset + (p->area < SCENARIO_AREAS ? area_iova(p->area) : 0);
+}
+
+static struct ibv_sge sge_of(const struct world *w, const struct scenario_request *r)
+{
+	const struct end *e = w->end[r->from.end];
+
+	return (struct ibv_sge){
+		.addr = address(&r->from),
+		.length = r->len,
+		.lkey = r->lkey ? r->lkey : e->lkey[r->from.area],
+	};
+}
+
+static void set_remote(const struct world *w, const struct scenario_request *r,
+		       struct ibv_send_wr *wr)
+{
+	const struct end *to = w->end[r->to.end];
+	const unsigned area = r->to.area < SCENARIO_AREAS ? r->to.area : SCENARIO_MEM;
+	const uint32_t rkey = r->rkey ? r->rkey : to->rkey[area];
+
+	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->wr.atomic.remote_addr = address(&r->to);
+		wr->wr.atomic.rkey = rkey;
+		wr->wr.atomic.swap = r->swap_add;
+		wr->wr.atomic.compare_add =
+			r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? r->compare : r->swap_add;
+		return;
+	}
+	wr->wr.rdma.remote_addr = address(&r->to);
+	wr->wr.rdma.rkey = rkey;
+}
+
+static int post_send(void *world, unsigned end, const struct scenario_request *r)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+	struct ibv_sge sge = sge_of(w, r);
+	struct ibv_send_wr wr = {
+		.wr_id = r->id ? r->id : e->sends + 1,
+		.opcode = r->opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = r->flags,
+	};
+	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
+	int error;
+
+	wr.wr_id &= ~(1ull << RECV_ID_BIT);
+	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV ||
+	    (int)r->opcode == ROCEMU_WR_FLUSH)
+		wr.invalidate_rkey = r->imm;
+	else
+		wr.imm_data = htobe32(r->imm);
+	if (r->flags & IBV_SEND_INLINE)
+		sge.addr = (uintptr_t)(e->memory[r->from.area] + r->from.offset);
+	if (w->setup.type == IBV_QPT_UD) {
+		wr.wr.ud.remote_qpn = peer_qpn(w, end);
+		wr.wr.ud.remote_qkey = w->setup.qkey;
+	} else {
+		set_remote(w, r, &wr);
+	}
+	error = rocemu_qp_post_send(e->qp, w->now, &wr, &path);
+	e->sends += !error;
+	return error;
+}
+
+static int post_recv(void *world, unsigned end, const struct scenario_request *r)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+	struct ibv_sge sge = sge_of(w, r);
+	struct ibv_recv_wr wr = {
+		.wr_id = r->id ? r->id : e->recvs + 1, .sg_list = &sge, .num_sge = 1};
+	const struct ibv_recv_wr *bad;
+	int error;
+
+	wr.wr_id |= 1ull << RECV_ID_BIT;
+	error = e->srq ? rocemu_srq_post(e->srq, &wr, &bad)
+		       : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
+	e->recvs += !error;
+	return error;
+}
+
+/* ---- packets and time ---- */
+
+static bool is_lost(struct world *w, unsigned end, const char *text)
+{
+	for (unsigned i = 0; i < w->loses; i++) {
+		struct lose *l = &w->lose[i];
+
+		if (l->end == end && l->times && fnmatch(l->pattern, text, FNM_NOESCAPE) == 0) {
+			l->times--;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void fly(struct world *w, unsigned to, const struct rocemu_tx *t, const uint8_t *data,
+		uint32_t len)
+{
+	struct flying *f = malloc(sizeof(*f) + len);
+
+	if (!f)
+		return; /* lost */
+	*f = (struct flying){
+		.at = w->now + w->setup.delay_ns,
+		.to = to,
+		.src = t->path->sgid,
+		.dst = t->path->dgid,
+		.sport = t->path->sport,
+		.tclass = t->path->tclass,
+		.len = len,
+	};
+	memcpy(f->data, data, len);
+	*w->last = f;
+	w->last = &f->next;
+}
+
+static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
+{
+	uint8_t data[ROCEMU_MAX_PACKET];
+	struct rocemu_packet p;
+	uint32_t len = flatten(t, data);
+	char text[SCENARIO_LINE_MAX] = "?";
+	bool lost;
+
+	if (rocemu_packet_decode(&p, data, len) == ROCEMU_DROP_NONE)
+		packet_text(w, end, &p, text, sizeof(text));
+	lost = is_lost(w, end, text);
+	say(w->end[end], "%s%s", text, lost ? " lost" : "");
+	if (w->setup.ends == 2 && !lost)
+		fly(w, !end, t, data, len);
+}
+
+static void send_some(struct world *w, unsigned end, unsigned n)
+{
+	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
+
+	n = rocemu_ep_output(w->end[end]->ep, w->now, tx, n);
+	for (unsigned i = 0; i < n; i++)
+		send_one(w, end, &tx[i]);
+}
+
+static void send_all(struct world *w)
+{
+	for (unsigned end = 0; end < w->setup.ends; end++)
+		while (rocemu_ep_has_output(w->end[end]->ep))
+			send_some(w, end, ROCEMU_OUTPUT_BATCH);
+}
+
+static void arrive(struct world *w)
+{
+	struct flying *f = w->first;
+	struct rocemu_dgram d = {
+		.data = f->data,
+		.len = f->len,
+		.src = f->src,
+		.dst = f->dst,
+		.sport = f->sport,
+		.dport = ROCEMU_UDP_PORT,
+		.tclass = f->tclass,
+		.hop_limit = 64,
+		.ip_id_known = true,
+	};
+	struct end *e = w->end[f->to];
+
+	w->first = f->next;
+	if (!w->first)
+		w->last = &w->first;
+	say_drop(e, rocemu_ep_input(e->ep, w->now, &d));
+	free(f);
+}
+
+static uint64_t next_time(const struct world *w)
+{
+	uint64_t next = w->first ? w->first->at : ROCEMU_NEVER;
+
+	for (unsigned end = 0; end < w->setup.ends; end++)
+		next = MIN(next, rocemu_ep_deadline(w->end[end]->ep));
+	return next;
+}
+
+static void wait(void *world, uint64_t ns)
+{
+	struct world *w = world;
+	const uint64_t until = w->now + MIN(ns, RUN_MAX);
+
+	for (unsigned turn = 0;; turn++) {
+		uint64_t next;
+
+		send_all(w);
+		next = next_time(w);
+		if (next > until)
+			break;
+		if (turn == TURNS_MAX) {
+			say(w->end[0], "NO END");
+			break;
+		}
+		w->now = MAX(w->now, next);
+		while (w->first && w->first->at <= w->now)
+			arrive(w);
+		for (unsigned end = 0; end < w->setup.ends; end++)
+			rocemu_ep_expire(w->end[end]->ep, w->now);
+	}
+	if (ns != UINT64_MAX)
+		w->now = until;
+}
+
+static void input(void *world, const struct scenario_packet *p)
+{
+	peer_sends(world, p);
+}
+
+static void output(void *world, unsigned n)
+{
+	send_some(world, 0, n);
+}
+
+static bool deadline(void *world, uint64_t *ns)
+{
+	struct world *w = world;
+	uint64_t next;
+
+	send_all(w);
+	next = rocemu_ep_deadline(w->end[0]->ep);
+	*ns = next - MIN(next, w->now);
+	return next != ROCEMU_NEVER;
+}
+
+static int lose(void *world, unsigned end, const char *pattern, unsigned times)
+{
+	struct world *w = world;
+
+	if (w->loses == LOSE_MAX)
+		return -ENOMEM;
+	w->lose[w->loses] = (struct lose){.end = end, .times = times};
+	snprintf(w->lose[w->loses++].pattern, sizeof(w->lose[0].pattern), "%s", pattern);
+	return 0;
+}
+
+/* ---- looks ---- */
+
+static const char *effects(void *world, unsigned end)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+
+	send_all(w);
+	say_rest(e);
+	memcpy(e->text, e->log, e->log_len + 1);
+	e->log_len = 0;
+	e->log[0] = 0;
+	return e->text;
+}
+
+static enum ibv_qp_state state(void *world, unsigned end)
+{
+	return rocemu_qp_state(((struct world *)world)->end[end]->qp);
+}
+
+static bool counter(void *world, unsigned end, const char *name, uint64_t *value)
+{
+	const struct world *w = world;
+	const struct rocemu_ep_stats *s = rocemu_ep_get_stats(w->end[end]->ep);
+
+#define X(member, text)                   \
+	if (strcmp(name, #member) == 0) { \
+		*value = s->member;       \
+		return true;              \
+	}
+	ROCEMU_STATS(X)
+#undef X
+	return false;
+}
+
+static uint8_t *memory(void *world, unsigned end, enum scenario_area area)
+{
+	return ((struct world *)world)->end[end]->memory[area];
+}
+
+static int dereg(void *world, unsigned end, enum scenario_area area)
+{
+	struct end *e = ((struct world *)world)->end[end];
+	int error = e->mr[area] ? rocemu_mr_dereg(e->mr[area]) : -EINVAL;
+
+	if (!error)
+		e->mr[area] = NULL;
+	return error;
+}
+
+const struct scenario_backend scenario_endpoint = {
+	.start = start,
+	.end = world_free,
+	.post_send = post_send,
+	.post_recv = post_recv,
+	.modify = modify,
+	.input = input,
+	.output = output,
+	.wait = wait,
+	.deadline = deadline,
+	.effects = effects,
+	.lose = lose,
+	.state = state,
+	.counter = counter,
+	.memory = memory,
+	.dereg = dereg,
+};

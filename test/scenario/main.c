@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Carries scenarios out with endpoints in memory: scenario [OPTIONS] FILE... */
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "endpoint.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+static const char usage[] =
+	"Usage: scenario [OPTION]... FILE...\n"
+	"Carries out the cases of scenario files with endpoints in memory, in virtual time.\n"
+	"\n"
+	"  --only PATTERN  cases whose name matches (fnmatch, or a part of the name)\n"
+	"  --list          print the names and the number of rounds instead\n"
+	"  --verbose       print each line and what came\n"
+	"  --help          this text\n"
+	"\n"
+	"Exit code 0: all passed. 1: a case failed, or a file is wrong. 2: usage.\n";
+
+struct options {
+	const char *only;
+	bool list, verbose;
+};
+
+struct totals {
+	unsigned cases, rounds, failed;
+};
+
+static char *read_file(const char *name, size_t *len)
+{
+	FILE *f = fopen(name, "r");
+	char *text = malloc(SCENARIO_TEXT_MAX + 1);
+
+	if (!f || !text) {
+		perror(name);
+		free(text);
+		text = NULL;
+	} else {
+		*len = fread(text, 1, SCENARIO_TEXT_MAX + 1, f);
+	}
+	if (f)
+		fclose(f);
+	return text;
+}
+
+static void print_error(const char *name, const struct scenario_result *r)
+{
+	const struct scenario_error *e = &r->error;
+
+	fprintf(stderr, "%s:%u:", e->file, e->line);
+	if (e->column)
+		fprintf(stderr, "%u:", e->column);
+	fprintf(stderr, " %s\n", e->text);
+	if (name)
+		fprintf(stderr, "  case: %s%s%s%s\n", name, *r->values ? " (" : "", r->values,
+			*r->values ? ")" : "");
+}
+
+static bool selected(const struct options *o, const char *name)
+{
+	return !o->only || strstr(name, o->only) || fnmatch(o->only, name, 0) == 0;
+}
+
+static void run_case(const struct scenario *s, unsigned i, const struct options *o,
+		     struct totals *t)
+{
+	const struct scenario_case *c = &s->cases[i];
+	struct scenario_result r;
+
+	if (!selected(o, c->head.text))
+		return;
+	t->cases++;
+	t->rounds += c->rounds;
+	if (o->list) {
+		printf("%s:%u: %s (%u)\n", s->file, c->head.number, c->head.text, c->rounds);
+		return;
+	}
+	for (unsigned round = 0; round < c->rounds; round++) {
+		if (o->verbose)
+			printf("%s\n", c->head.text);
+		scenario_run(s, i, round, &scenario_endpoint, o->verbose ? stdout : NULL, &r);
+		if (r.verdict == SCENARIO_PASS)
+			continue;
+		fflush(stdout);
+		print_error(c->head.text, &r);
+		t->failed++;
+		return;
+	}
+}
+
+static void run_file(const char *name, const struct options *o, struct totals *t)
+{
+	struct scenario_result r = {0};
+	struct scenario *s;
+	size_t len = 0;
+	char *text = read_file(name, &len);
+
+	s = text ? scenario_read(text, len, name, &r.error) : NULL;
+	if (text && !s)
+		print_error(NULL, &r);
+	t->failed += !s;
+	for (unsigned i = 0; s && i < s->ncases; i++)
+		run_case(s, i, o, t);
+	scenario_free(s);
+	free(text);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"only", required_argument, NULL, 'o'},
+						     {"list", no_argument, NULL, 'l'},
+						     {"verbose", no_argument, NULL, 'v'},
+						     {"help", no_argument, NULL, 'h'},
+						     {0}};
+	struct options o = {0};
+	struct totals t = {0};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'o':
+			o.only = optarg;
+			break;
+		case 'l':
+			o.list = true;
+			break;
+		case 'v':
+			o.verbose = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind == argc) {
+		fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	for (; optind < argc; optind++)
+		run_file(argv[optind], &o, &t);
+	printf("%u cases in %u rounds, %u failed\n", t.cases, t.rounds, t.failed);
+	return t.failed || !t.cases ? EXIT_FAILED : 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The parts of the back end in memory among themselves. */
+#ifndef TEST_SCENARIO_WORLD_H
+#define TEST_SCENARIO_WORLD_H
+
+#include <rocemu/endpoint.h>
+
+#include "scenario/scenario.h"
+
+enum {
+	PEER_QPN = 7 << 14 | 3, /* of the peer that writes packets */
+	LOG_LEN = 8192,
+	LOSE_MAX = 8,
+	RECV_ID_BIT = 63, /* of wr_id: a receive */
+};
+
+struct end {
+	struct rocemu_ep *ep; /* owns all of the objects */
+	struct rocemu_pd *pd;
+	struct rocemu_cq *cq;
+	struct rocemu_srq *srq; /* or NULL */
+	struct rocemu_xrcd *xrcd;
+	struct rocemu_qp *qp;
+	struct rocemu_mr *mr[SCENARIO_AREAS]; /* NULL once deregistered */
+	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
+	struct rocemu_gid gid;
+	uint64_t sends, recvs; /* posted so far: the numbers of requests */
+	bool told_error;
+	size_t log_len;
+	char log[LOG_LEN]; /* what it did since the last look */
+	char text[LOG_LEN];
+	uint8_t memory[SCENARIO_AREAS][SCENARIO_AREA] __attribute__((aligned(64)));
+};
+
+/** The next times packets of an end whose text matches are lost. */
+struct lose {
+	unsigned end, times;
+	char pattern[SCENARIO_LINE_MAX];
+};
+
+/** A packet on the link of a pair. */
+struct flying {
+	struct flying *next;
+	uint64_t at; /* arrival */
+	unsigned to; /* end */
+	struct rocemu_gid src, dst;
+	uint16_t sport;
+	uint8_t tclass;
+	uint32_t len;
+	uint8_t data[];
+};
+
+struct world {
+	struct scenario_setup setup;
+	uint64_t now;
+	struct end *end[SCENARIO_ENDS]; /* owned; the second one NULL unless it is a pair */
+	struct lose lose[LOSE_MAX];
+	unsigned loses;
+	struct flying *first, **last; /* owned, by arrival */
+};
+
+/** Registered addresses: nobody has memory there, so that a mistake does not pass. */
+static inline uint64_t area_iova(unsigned area)
+{
+	return 0x100000ull * (area + 1);
+}
+
+/* ---- endpoint.c ---- */
+
+/** The address of an end's peer. */
+struct rocemu_gid peer_gid(const struct world *w, unsigned end);
+
+/* ---- effects.c ---- */
+
+/** Add "; " and the text to what the end did. */
+void say(struct end *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void say_drop(struct end *e, enum rocemu_drop why);
+/** The text of a packet that an end sends. */
+void packet_text(const struct world *w, unsigned end, const struct rocemu_packet *p, char *to,
+		 size_t size);
+/** Completions, events, and the error state. */
+void say_rest(struct end *e);
+
+/* ---- input.c ---- */
+
+/** A packet of the peer's, with what it leaves open, comes to the first end. */
+void peer_sends(struct world *w, const struct scenario_packet *p);
+/** t as the bytes from the BTH to the ICRC, with the ICRC. @return how many. */
+uint32_t flatten(struct rocemu_tx *t, uint8_t *to);
+
+#endif
