@@ -26,6 +26,7 @@ struct round {
 	struct scenario_result *r;
 	struct scenario_setup setup;
 	const struct scenario_line *line;
+	unsigned at, to;       /* of scenario::line: the next, and behind the case's last */
 	unsigned end;	       /* of which the line speaks */
 	unsigned next, nwords; /* of word: where reading is */
 	struct scenario_word word[SCENARIO_WORDS];
@@ -50,6 +51,8 @@ bool with_values(const struct scenario_case *c, unsigned round,
 
 /** The scenario is wrong at the word that was read last. @return false. */
 bool refuse(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Something else came than the scenario says. @return false. */
+bool fail(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /** The next word, or NULL: there is none. */
 const char *next_word(struct round *r);
@@ -70,6 +73,8 @@ bool need_state(struct round *r, enum ibv_qp_state *state);
 
 bool read_setup(struct round *r);
 bool read_packet(struct round *r, struct scenario_packet *p);
+/** The rest of the line names fields of a packet that was sent: does it have their values? */
+bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 bool read_send(struct round *r, struct scenario_request *q, int *error);
 bool read_recv(struct round *r, struct scenario_request *q, int *error);
 /** The result that the line says: "errno ENOMEM" at its end; otherwise 0. */

@@ -16,21 +16,6 @@ struct command {
 	bool (*can)(const struct scenario_backend *b); /* NULL: each back end */
 };
 
-/** Something else came of it. @return false. */
-__attribute__((format(printf, 2, 3))) static bool fail(struct round *r, const char *fmt, ...)
-{
-	struct scenario_error *e = &r->r->error;
-	va_list ap;
-
-	r->r->verdict = SCENARIO_FAIL;
-	e->line = r->line->number;
-	e->column = 0;
-	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof(e->text), fmt, ap);
-	va_end(ap);
-	return false;
-}
-
 static bool expect_result(struct round *r, int got, int want)
 {
 	return got == want ||
@@ -170,18 +155,28 @@ static uint8_t pattern(enum scenario_area area, uint64_t i)
 				       : (uint8_t)(13 * i + 5);
 }
 
+static bool has_bytes(struct round *r, const struct scenario_place *p, uint64_t len)
+{
+	const uint64_t size = p->area < SCENARIO_AREAS	 ? SCENARIO_AREA
+			      : p->area == SCENARIO_LAST ? ROCEMU_MAX_MTU
+							 : 0;
+
+	if (!size)
+		return refuse(r, "a place needs mem, send, recv or last");
+	return p->offset + len <= size ||
+	       refuse(r, "the area ends at %llu", (unsigned long long)size);
+}
+
 /** A place and a number of bytes that are there. */
 static bool need_bytes(struct round *r, struct scenario_place *p, uint64_t *len, uint8_t **bytes)
 {
 	if (!need_place(r, p))
 		return false;
-	if (p->area == SCENARIO_NOWHERE)
-		return refuse(r, "a place needs mem, send or recv");
 	*len = 8;
 	if (take_word(r, "len") && !need_number(r, "a length", SCENARIO_AREA, len))
 		return false;
-	if (p->offset + *len > SCENARIO_AREA)
-		return refuse(r, "the area ends at %d", SCENARIO_AREA);
+	if (!has_bytes(r, p, *len))
+		return false;
 	*bytes = r->b->memory(r->world, p->end, (enum scenario_area)p->area) + p->offset;
 	return true;
 }
@@ -242,8 +237,8 @@ static bool read_want(struct round *r, struct want *w, uint64_t len)
 		w->kind = WANT_PLACE;
 		if (!need_place(r, &p))
 			return false;
-		if (p.area == SCENARIO_NOWHERE || p.offset + len > SCENARIO_AREA)
-			return refuse(r, "there are not %llu bytes", (unsigned long long)len);
+		if (!has_bytes(r, &p, len))
+			return false;
 		w->bytes = r->b->memory(r->world, p.end, (enum scenario_area)p.area) + p.offset;
 	} else {
 		return refuse(r, "untouched, payload, fill, u64 or '=' is expected");
@@ -369,6 +364,13 @@ static bool run_counter(struct round *r)
 				   (unsigned long long)want);
 }
 
+static bool run_last(struct round *r)
+{
+	const struct rocemu_packet *got = r->b->last(r->world, r->end);
+
+	return got ? read_fields_of(r, got) : fail(r, "no packet was sent");
+}
+
 static bool run_deadline(struct round *r)
 {
 	uint64_t want, got;
@@ -396,6 +398,7 @@ CAN(input)
 CAN(output)
 CAN(wait)
 CAN(deadline)
+CAN(last)
 CAN(lose)
 CAN(counter)
 CAN(dereg)
@@ -419,6 +422,7 @@ static const struct command commands[] = {
 	{"state", run_state, NULL},
 	{"counter", run_counter, can_counter},
 	{"deadline", run_deadline, can_deadline},
+	{"last", run_last, can_last},
 };
 
 static bool run_command(struct round *r)
@@ -440,42 +444,83 @@ static bool run_command(struct round *r)
 }
 
 static bool run_words(struct round *r);
+static bool run_lines(struct round *r, unsigned to);
 
-/** "for NAME FIRST..LAST" in front of a command. */
+static bool step(struct round *r)
+{
+	return ++r->steps <= SCENARIO_STEPS_MAX ||
+	       refuse(r, "more than %d steps", SCENARIO_STEPS_MAX);
+}
+
+/** Read "NAME FIRST..LAST" behind "for". */
+static bool read_for(struct round *r, struct variable *v, uint64_t *first, uint64_t *last)
+{
+	const char *name = need_word(r, "a name");
+	const char *range = name ? need_word(r, "FIRST..LAST") : NULL;
+	const char *dots = range ? strstr(range, "..") : NULL;
+	char text[SCENARIO_WORD_LEN];
+
+	if (!range)
+		return false;
+	if (!islower((unsigned char)*name) || !dots)
+		return refuse(r,
+			      "'for NAME FIRST..LAST' is expected, with a name in small letters");
+	snprintf(text, sizeof(text), "%.*s", (int)(dots - range), range);
+	snprintf(v->name, sizeof(v->name), "%s", name);
+	return number_of(r, text, UINT32_MAX, first) && number_of(r, dots + 2, UINT32_MAX, last);
+}
+
+/** Where the "end" of a block is whose first line is r->at. false: nowhere. */
+static bool find_end(struct round *r, unsigned *end)
+{
+	struct scenario_word word[SCENARIO_WORDS];
+	unsigned depth = 1;
+
+	for (*end = r->at; *end < r->to; ++*end) {
+		const unsigned n = words_split(&r->s->line[*end], word, &r->r->error);
+
+		if (n == 3 && strcmp(word[0].text, "for") == 0)
+			depth++;
+		else if (n == 1 && strcmp(word[0].text, "end") == 0 && !--depth)
+			return true;
+	}
+	return refuse(r, "'end' is missing");
+}
+
+/** "for NAME FIRST..LAST" with a command behind it, or in front of lines up to "end". */
 static bool run_for(struct round *r)
 {
 	struct variable *v = &r->loop[r->loops];
-	const char *name = need_word(r, "a name"), *range = need_word(r, "FIRST..LAST");
-	char first[SCENARIO_WORD_LEN];
-	const char *dots;
-	uint64_t from, to;
-	unsigned body;
+	const unsigned at = r->at;
+	uint64_t first, last;
+	unsigned body, end = 0;
+	bool block;
 
-	if (!name || !range)
+	if (r->loops == SCENARIO_LOOPS)
+		return refuse(r, "more than %d 'for' within each other", SCENARIO_LOOPS);
+	if (!read_for(r, v, &first, &last))
 		return false;
-	dots = strstr(range, "..");
-	if (r->loops == SCENARIO_LOOPS || !islower((unsigned char)*name) || !dots)
-		return refuse(
-			r, "'for NAME FIRST..LAST COMMAND' is expected, a name in small letters");
-	snprintf(first, sizeof(first), "%.*s", (int)(dots - range), range);
-	if (!number_of(r, first, UINT32_MAX, &from) || !number_of(r, dots + 2, UINT32_MAX, &to))
-		return false;
-	snprintf(v->name, sizeof(v->name), "%s", name);
 	body = r->next;
+	block = body == r->nwords;
+	if (block && !find_end(r, &end))
+		return false;
 	r->loops++;
-	for (v->number = from; v->number <= to; v->number++) {
+	for (v->number = first; v->number <= last; v->number++) {
+		r->at = at;
 		r->next = body;
-		if (!run_words(r))
+		if (!step(r) || !(block ? run_lines(r, end) : run_words(r)))
 			return false;
 	}
 	r->loops--;
+	if (block)
+		r->at = end + 1;
 	return true;
 }
 
 static bool run_words(struct round *r)
 {
-	if (++r->steps > SCENARIO_STEPS_MAX)
-		return refuse(r, "more than %d steps", SCENARIO_STEPS_MAX);
+	if (!step(r))
+		return false;
 	return take_word(r, "for") ? run_for(r) : run_command(r);
 }
 
@@ -517,7 +562,7 @@ static bool run_line(struct round *r)
 	unsigned n = words_split(r->line, r->word, &r->r->error);
 
 	r->end = 0;
-	r->next = r->loops = 0;
+	r->next = 0;
 	r->nwords = n;
 	if (!n) {
 		r->r->verdict = SCENARIO_ERROR;
@@ -539,6 +584,17 @@ static bool run_line(struct round *r)
 	if (r->end && r->setup.ends < 2)
 		return refuse(r, "there is no end 'b': 'pair' makes two");
 	return run_words(r);
+}
+
+/** The lines from r->at on. */
+static bool run_lines(struct round *r, unsigned to)
+{
+	while (r->at < to) {
+		r->line = &r->s->line[r->at++];
+		if (!run_line(r))
+			return false;
+	}
+	return true;
 }
 
 /** All that came was expected. */
@@ -566,7 +622,13 @@ void scenario_run(const struct scenario *s, unsigned number, unsigned round,
 		  const struct scenario_backend *b, FILE *log, struct scenario_result *result)
 {
 	const struct scenario_case *c = &s->cases[number];
-	struct round r = {.s = s, .b = b, .r = result, .log = log, .line = &c->head};
+	struct round r = {.s = s,
+			  .b = b,
+			  .r = result,
+			  .log = log,
+			  .line = &c->head,
+			  .at = c->first,
+			  .to = c->first + c->lines};
 
 	*result = (struct scenario_result){.error = {.file = s->file, .line = c->head.number}};
 	if (!with_values(c, round, r.with, &r.withs, &result->error)) {
@@ -574,11 +636,7 @@ void scenario_run(const struct scenario *s, unsigned number, unsigned round,
 		return;
 	}
 	name_values(&r);
-	for (unsigned i = 0; i < c->lines && result->verdict == SCENARIO_PASS; i++) {
-		r.line = &s->line[c->first + i];
-		run_line(&r);
-	}
-	if (result->verdict == SCENARIO_PASS)
+	if (run_lines(&r, r.to))
 		run_rest(&r);
 	if (r.world)
 		b->end(r.world);

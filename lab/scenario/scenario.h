@@ -80,11 +80,12 @@ void scenario_free(struct scenario *s);
 
 /** Memory of an end. Its first contents: byte i is 13 i + 5; 7 i + i / 256; 0xee. */
 enum scenario_area {
-	SCENARIO_MEM,  /* registered with all rights */
-	SCENARIO_SEND, /* what is sent from; local rights */
-	SCENARIO_RECV, /* what receives are posted of; local rights */
-	SCENARIO_AREAS,
-	SCENARIO_NOWHERE = SCENARIO_AREAS, /* offset is an address, and there is no memory */
+	SCENARIO_MEM,			/* registered with all rights */
+	SCENARIO_SEND,			/* what is sent from; local rights */
+	SCENARIO_RECV,			/* what receives are posted of; local rights */
+	SCENARIO_AREAS,			/* that are registered */
+	SCENARIO_LAST = SCENARIO_AREAS, /* payload of the last packet sent */
+	SCENARIO_NOWHERE,		/* offset is an address, and there is no memory */
 };
 
 struct scenario_place {
@@ -242,7 +243,11 @@ struct scenario_backend {
 	enum ibv_qp_state (*state)(void *world, unsigned end);
 	/** A counter by its name. @return false: there is none. */
 	bool (*counter)(void *world, unsigned end, const char *name, uint64_t *value);
-	/** SCENARIO_AREA bytes. */
+	/** The address that a place has in packets. */
+	uint64_t (*address)(const struct scenario_place *p);
+	/** The last packet that an end sent, without its payload; NULL: there was none. */
+	const struct rocemu_packet *(*last)(void *world, unsigned end);
+	/** SCENARIO_AREA bytes; of SCENARIO_LAST: ROCEMU_MAX_MTU. */
 	uint8_t *(*memory)(void *world, unsigned end, enum scenario_area area);
 	int (*dereg)(void *world, unsigned end, enum scenario_area area);
 };

@@ -93,6 +93,7 @@ static const struct name areas[] = {
 	{"mem", SCENARIO_MEM},
 	{"send", SCENARIO_SEND},
 	{"recv", SCENARIO_RECV},
+	{"last", SCENARIO_LAST},
 };
 static const struct name errnos[] = {
 	{"EINVAL", EINVAL},	    {"ENOMEM", ENOMEM}, {"EBUSY", EBUSY},
@@ -107,6 +108,20 @@ bool refuse(struct round *r, const char *fmt, ...)
 	r->r->verdict = SCENARIO_ERROR;
 	e->line = r->line->number;
 	e->column = r->next && r->next <= r->nwords ? r->word[r->next - 1].column : 0;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+bool fail(struct round *r, const char *fmt, ...)
+{
+	struct scenario_error *e = &r->r->error;
+	va_list ap;
+
+	r->r->verdict = SCENARIO_FAIL;
+	e->line = r->line->number;
+	e->column = 0;
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	va_end(ap);
@@ -252,14 +267,16 @@ bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out)
 	bool minus = *p == '-';
 
 	p += minus;
-	do {
+	for (;;) {
 		uint64_t v;
 
 		if (!product(r, &p, &v))
 			return refuse(r, "'%s' is not a number", text);
 		sum = minus ? sum - v : sum + v;
-		minus = *p == '-';
-	} while (*p && *++p);
+		if (!*p)
+			break;
+		minus = *p++ == '-';
+	}
 	if (sum > max)
 		return refuse(r, "'%s' is larger than %llu, or negative", text,
 			      (unsigned long long)max);
@@ -319,7 +336,7 @@ bool need_place(struct round *r, struct scenario_place *p)
 		return false;
 	p->area = SCENARIO_NOWHERE;
 	for (size_t i = 0; i < ARRAY_LEN(areas); i++) {
-		size_t len = strlen(areas[i].text);
+		const size_t len = strlen(areas[i].text);
 
 		if (strncmp(w, areas[i].text, len) != 0 || (w[len] && w[len] != '+'))
 			continue;
@@ -338,7 +355,7 @@ bool need_area(struct round *r, enum scenario_area *area)
 {
 	unsigned v;
 
-	if (!NEED_NAME(r, areas, "an area of memory", &v))
+	if (!need_name(r, areas, SCENARIO_AREAS, "an area of memory", &v))
 		return false;
 	*area = (enum scenario_area)v;
 	return true;
@@ -368,6 +385,27 @@ static void store(void *to, size_t size, uint64_t v)
 	       : size == 2 ? (const void *)&v16
 			   : (const void *)&v8,
 	       size);
+}
+
+static uint64_t load(const void *from, size_t size)
+{
+	uint64_t v = 0;
+	uint32_t v32;
+	uint16_t v16;
+
+	switch (size) {
+	case 8:
+		memcpy(&v, from, sizeof(v));
+		return v;
+	case 4:
+		memcpy(&v32, from, sizeof(v32));
+		return v32;
+	case 2:
+		memcpy(&v16, from, sizeof(v16));
+		return v16;
+	default:
+		return *(const uint8_t *)from;
+	}
 }
 
 /** The word that was read last is a field: set it. @return its index, or -1: none, or refused. */
@@ -535,6 +573,34 @@ bool read_packet(struct round *r, struct scenario_packet *p)
 	return need_psn(r, &p->h.psn) && read_packet_fields(r, p);
 }
 
+bool read_fields_of(struct round *r, const struct rocemu_packet *got)
+{
+	struct scenario_packet want = {0}, have = {.h = got->h, .len = got->payload_len};
+
+	if (!read_packet_fields(r, &want))
+		return false;
+	/* What atomics have in a header of their own. */
+	if (rocemu_opcode_hdrs(got->h.opcode) & ROCEMU_HDR_ATOMICETH) {
+		have.h.reth.va = got->h.atomiceth.va;
+		have.h.reth.rkey = got->h.atomiceth.rkey;
+	}
+	if (want.has_place && have.h.reth.va != r->b->address(&want.at))
+		return fail(r, "the address is 0x%llx", (unsigned long long)have.h.reth.va);
+	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
+		const struct field *f = &packet_fields[i];
+		uint64_t a = 0, b = 0;
+
+		if (!(want.given >> i & 1))
+			continue;
+		a = load((uint8_t *)&have + f->offset, f->size);
+		b = load((uint8_t *)&want + f->offset, f->size);
+		if (a != b)
+			return fail(r, "%s is 0x%llx, not 0x%llx", f->name, (unsigned long long)a,
+				    (unsigned long long)b);
+	}
+	return true;
+}
+
 /* ---- requests ---- */
 
 bool read_errno(struct round *r, int *error)
@@ -558,7 +624,7 @@ static bool read_request(struct round *r, struct scenario_request *q, int *error
 		if (strcmp(w, "from") == 0 || strcmp(w, "at") == 0) {
 			if (!need_place(r, &q->from))
 				return false;
-			if (q->from.area == SCENARIO_NOWHERE)
+			if (q->from.area >= SCENARIO_AREAS)
 				return refuse(r, "'from' and 'at' need mem, send or recv");
 		} else if (strcmp(w, "to") == 0) {
 			if (!need_place(r, &q->to))

@@ -10,8 +10,9 @@
  *	first|middle|last|only PSN+LEN   READ responses
  *	atomic PSN/MSN =VALUE      atomic response
  *	cnp                        congestion notification
- *	send ID [STATUS]           a send request completed; in error: IBV_WC_ left out
- *	bind ID, inval ID          a bind or local invalidate completed
+ *	send ID, write ID, read ID len N, comp_swap ID len N, fetch_add ID len N, flush ID,
+ *	atomic_write ID, bind_mw ID, local_inv ID    a send request completed
+ *	send ID STATUS             one of any kind, in error: IBV_WC_ left out
  *	recv ID len N [inv] [imm N] [grh from QPN] [sol] [write]
  *	recv ID STATUS
  *	event NAME                 asynchronous event, IBV_EVENT_ left out
@@ -159,21 +160,46 @@ static void say_recv(struct end *e, const struct rocemu_cqe *c, unsigned long lo
 	    c->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? " write" : "");
 }
 
+static const char *request_name(enum ibv_wc_opcode opcode)
+{
+	switch ((int)opcode) {
+	case IBV_WC_SEND:
+		return "send";
+	case IBV_WC_RDMA_WRITE:
+		return "write";
+	case IBV_WC_RDMA_READ:
+		return "read";
+	case IBV_WC_COMP_SWAP:
+		return "comp_swap";
+	case IBV_WC_FETCH_ADD:
+		return "fetch_add";
+	case IBV_WC_BIND_MW:
+		return "bind_mw";
+	case IBV_WC_LOCAL_INV:
+		return "local_inv";
+	case ROCEMU_WC_FLUSH:
+		return "flush";
+	case ROCEMU_WC_ATOMIC_WRITE:
+		return "atomic_write";
+	default:
+		return "?";
+	}
+}
+
 static void say_cqe(struct end *e, const struct rocemu_cqe *c)
 {
 	const bool recv = c->wr_id >> RECV_ID_BIT;
 	const unsigned long long id = c->wr_id & ~(1ull << RECV_ID_BIT);
-	const char *what = recv				   ? "recv"
-			   : c->opcode == IBV_WC_BIND_MW   ? "bind"
-			   : c->opcode == IBV_WC_LOCAL_INV ? "inval"
-							   : "send";
 
 	if (c->status != IBV_WC_SUCCESS)
-		say(e, "%s %llu %s", what, id, status_name(c->status));
+		say(e, "%s %llu %s", recv ? "recv" : "send", id, status_name(c->status));
 	else if (recv)
 		say_recv(e, c, id);
+	else if (c->opcode == IBV_WC_RDMA_READ || c->opcode == IBV_WC_COMP_SWAP ||
+		 c->opcode == IBV_WC_FETCH_ADD)
+		say(e, "%s %llu len %u", request_name(c->opcode), id, c->byte_len);
 	else
-		say(e, "%s %llu", what, id);
+		say(e, "%s %llu", request_name(c->opcode), id);
 }
 
 void say_rest(struct end *e)

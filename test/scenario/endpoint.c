@@ -386,8 +386,13 @@ static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 	char text[SCENARIO_LINE_MAX] = "?";
 	bool lost;
 
-	if (rocemu_packet_decode(&p, data, len) == ROCEMU_DROP_NONE)
+	if (rocemu_packet_decode(&p, data, len) == ROCEMU_DROP_NONE) {
 		packet_text(w, end, &p, text, sizeof(text));
+		memcpy(w->end[end]->last_payload, p.payload, p.payload_len);
+		p.payload = NULL;
+		w->end[end]->last = p;
+		w->end[end]->sent = true;
+	}
 	lost = is_lost(w, end, text);
 	say(w->end[end], "%s%s", text, lost ? " lost" : "");
 	if (w->setup.ends == 2 && !lost)
@@ -537,7 +542,16 @@ static bool counter(void *world, unsigned end, const char *name, uint64_t *value
 
 static uint8_t *memory(void *world, unsigned end, enum scenario_area area)
 {
-	return ((struct world *)world)->end[end]->memory[area];
+	struct end *e = ((struct world *)world)->end[end];
+
+	return area == SCENARIO_LAST ? e->last_payload : e->memory[area];
+}
+
+static const struct rocemu_packet *last(void *world, unsigned end)
+{
+	struct end *e = ((struct world *)world)->end[end];
+
+	return e->sent ? &e->last : NULL;
 }
 
 static int dereg(void *world, unsigned end, enum scenario_area area)
@@ -566,4 +580,6 @@ const struct scenario_backend scenario_endpoint = {
 	.counter = counter,
 	.memory = memory,
 	.dereg = dereg,
+	.last = last,
+	.address = address,
 };

@@ -26,9 +26,12 @@ struct end {
 	struct rocemu_gid gid;
 	uint64_t sends, recvs; /* posted so far: the numbers of requests */
 	bool told_error;
+	struct rocemu_packet last; /* that it sent; its payload is below */
+	bool sent;
 	size_t log_len;
 	char log[LOG_LEN]; /* what it did since the last look */
 	char text[LOG_LEN];
+	uint8_t last_payload[ROCEMU_MAX_MTU];
 	uint8_t memory[SCENARIO_AREAS][SCENARIO_AREA] __attribute__((aligned(64)));
 };
 

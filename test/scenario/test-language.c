@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Scenarios that are wrong: where and why they are refused, or how they fail. */
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "endpoint.h"
+
+/** Run the only case of a text, all rounds, until one does not pass: "line:column: text". */
+static const char *run(const char *text)
+{
+	static char out[sizeof(((struct scenario_error *)NULL)->text) + 320];
+	struct scenario_result r = {0};
+	struct scenario *s = scenario_read(text, strlen(text), "x", &r.error);
+
+	snprintf(out, sizeof(out), "ok");
+	if (!s)
+		r.verdict = SCENARIO_ERROR;
+	for (unsigned i = 0; s && i < s->cases[0].rounds && r.verdict == SCENARIO_PASS; i++)
+		scenario_run(s, 0, i, &scenario_endpoint, NULL, &r);
+	if (r.verdict != SCENARIO_PASS)
+		snprintf(out, sizeof(out), "%s %u:%u: %s%s%s",
+			 r.verdict == SCENARIO_FAIL ? "fail" : "error", r.error.line,
+			 r.error.column, r.error.text, *r.values ? " with " : "", r.values);
+	scenario_free(s);
+	return out;
+}
+
+struct row {
+	const char *text, *want;
+};
+
+static void check(const struct row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_string_equal(run(rows[i].text), rows[i].want);
+}
+
+TEST(language, file__not_of_the_form__refused_with_its_place)
+{
+	static const struct row rows[] = {
+		{"qp RC\n", "error 1:1: a file begins with 'case NAME'"},
+		{"case\n", "error 1:0: a case needs a name"},
+		{"case a\nqp RC\nwith N: 1\n",
+		 "error 3:0: 'with' stands before all other lines of a case"},
+		{"case a\nwith n: 1\n", "error 2:6: 'n:': a name has capital letters and '_' only"},
+		{"case a\nwith N\n", "error 2:0: with: 'NAME: VALUE | VALUE' is expected"},
+		{"case a\nwith N M: 1 2 | 3\n", "error 2:0: 1 values for 2 names"},
+		{"case a\nwith N: 1 2\n", "error 2:11: 2 values for 1 names"},
+		{"case a\nqp RC \001\n", "error 2:7: byte 0x01: only printable ASCII is allowed"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, line__wrong_word__refused_with_its_place)
+{
+	static const struct row rows[] = {
+		{"case a\nfoo\n", "error 2:1: 'foo' is not a command"},
+		{"case a\nstate RTS\n", "error 2:1: 'qp' or 'pair' comes first"},
+		{"case a\nqp RX\n", "error 2:4: 'RX' is not a type of queue pair; known: RC, UC, "
+				    "UD, XRC_SEND, XRC_RECV"},
+		{"case a\nqp RC\n  qp RC\n", "error 3:3: there are queue pairs already"},
+		{"case a\nqp RC timeout\n", "error 2:7: a number is expected behind 'timeout'"},
+		{"case a\nqp RC timeout 32\n", "error 2:15: '32' is larger than 31, or negative"},
+		{"case a\nqp RC\n< SEND_ONLI 0\n", "error 3:3: 'SEND_ONLI' is not an opcode"},
+		{"case a\nqp RC\n< SEND_ONLY x\n", "error 3:13: 'x' is not a number"},
+		{"case a\nqp RC\n< SEND_ONLY 1+\n", "error 3:13: '1+' is not a number"},
+		{"case a\nqp RC\n< SEND_ONLY 0 len -1\n",
+		 "error 3:19: '-1' is larger than 4096, or negative"},
+		{"case a\nqp RC\nb: state RTS\n",
+		 "error 3:1: there is no end 'b': 'pair' makes two"},
+		{"case a\npair RC\n< SEND_ONLY 0\n",
+		 "error 3:1: a pair gets its packets from each other"},
+		{"case a\nqp RC\ncheck mem+65530 untouched\n", "error 3:7: the area ends at 65536"},
+		{"case a\nqp RC\nstate RTS now\n", "error 3:11: 'now' is not expected here"},
+		{"case a\nqp RC\nexpect\n", "error 3:1: what has to come is missing; or 'nothing'"},
+		{"case a\nqp RC\nexpect ack $N/0\n", "error 3:12: '$N' has no value"},
+		{"case a\nqp RC\nfor i 0..2000000 < CNP 0\n",
+		 "error 3:7: more than 1000000 steps"},
+		{"case a\nqp RC\nwait 2h\n",
+		 "error 3:6: '2h' is not a time of up to an hour, such as 10us"},
+		{"case a\nqp RC\ncounter foo 1\n", "error 3:9: 'foo' is not a counter"},
+		{"case a\nqp RC path_mtu 256 ip 5\n",
+		 "error 2:23: the queue pairs cannot be made: Invalid argument"},
+		{"case a\nqp RC\nfor i 0..1\nstate RTS\n", "error 3:7: 'end' is missing"},
+		{"case a\nqp RC\nend\n", "error 3:1: 'end' is not a command"},
+		{"case a\nqp RC\nfor i 0..4000000000\nend\n", "error 3:7: more than 1000000 steps"},
+		{"case a\nqp RC\nfor I 0..1 state RTS\n",
+		 "error 3:7: 'for NAME FIRST..LAST' is expected, with a name in small letters"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, expectation__not_met__fails)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect nothing\n",
+		 "fail 4:0: what came is not what is expected\n  expected: nothing\n  came:     "
+		 "ack 0/1"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\n",
+		 "fail 3:0: the case ends, and this was not expected: ack 0/1"},
+		{"case a\nqp RC\nstate ERR\n",
+		 "fail 3:0: the state is 3 (enum ibv_qp_state), not 6"},
+		{"case a\nqp RC\ncheck mem len 2 fill 5\n",
+		 "fail 3:0: byte 1 of the area is 0x12, not 0x05"},
+		{"case a\nqp RC\ncounter naks_sent 1\n", "fail 3:0: naks_sent is 0, not 1"},
+		{"case a\nqp RC\ndeadline 1us\n", "fail 3:0: no timer runs"},
+		{"case a\nqp RC state INIT\npost_send SEND\n",
+		 "fail 3:0: the call returned -22 (Invalid argument), not 0"},
+		{"case a\nwith N: 1 | 2\nwith M: 3 | 4\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack "
+		 "0/{$N*$M-2}\n",
+		 "fail 6:0: what came is not what is expected\n  expected: ack 0/4\n  came:     "
+		 "ack 0/1 with N=2 M=3"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, expectation__met__passes)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\nexpect nothing\nstate RTS\ndeadline never\n", "ok"},
+		{"case a # b\n\n# c\n\tqp\tRC # d\r\n", "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack */1\n", "ok"},
+		{"case a\nqp RC state INIT\npost_send SEND errno EINVAL\n", "ok"},
+		{"case a\nqp RC\nset mem+8 u64 7\ncheck mem+8 u64 3+2*2\n", "ok"},
+		{"case a\nqp RC\nfor x 0..2\n for y 0..1\n  < WRITE_ONLY 2*x+y len 8\n  expect ack "
+		 "{2*x+y}/{2*x+y+1}\n end\nend\nstate RTS\n",
+		 "ok"},
+		{"case a\nqp RC\nfor x 0..1 for y 0..2 < WRITE_ONLY 3*x+y len 8\nexpect ack 5/6\n",
+		 "ok"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
