@@ -27,7 +27,7 @@ struct round {
 	struct scenario_setup setup;
 	const struct scenario_line *line;
 	unsigned at, to;       /* of scenario::line: the next, and behind the case's last */
-	unsigned end;	       /* of which the line speaks */
+	unsigned end;	       /* that the line is about */
 	unsigned next, nwords; /* of word: where reading is */
 	struct scenario_word word[SCENARIO_WORDS];
 	struct variable with[SCENARIO_VARIABLES], loop[SCENARIO_LOOPS];
@@ -51,7 +51,7 @@ bool with_values(const struct scenario_case *c, unsigned round,
 
 /** The scenario is wrong at the word that was read last. @return false. */
 bool refuse(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** Something else came than the scenario says. @return false. */
+/** Something else came than the scenario states. @return false. */
 bool fail(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /** The next word, or NULL: there is none. */
@@ -77,7 +77,7 @@ bool read_packet(struct round *r, struct scenario_packet *p);
 bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 bool read_send(struct round *r, struct scenario_request *q, int *error);
 bool read_recv(struct round *r, struct scenario_request *q, int *error);
-/** The result that the line says: "errno ENOMEM" at its end; otherwise 0. */
+/** The result that the line states: "errno ENOMEM" at its end; otherwise 0. */
 bool read_errno(struct round *r, int *error);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Scenarios: text files that say what is posted to a queue pair, which packets come, and what has
- * to come of it. docs/scenarios.md describes the language.
+ * Scenarios: text files that state what is posted to a queue pair, which packets come, and what
+ * has to come of it. docs/scenarios.md describes the language.
  *
- * read.c splits a file into cases, lines and words. words.c knows what the words of a line mean:
+ * read.c splits a file into cases, lines and words. words.c has the meaning of words:
  * numbers, places in memory, the fields of packets, requests and queue pairs. run.c carries a case
  * out by means of a back end (struct scenario_backend), which has the queue pairs: the language
- * does not know where they are.
+ * is the same wherever they are.
  *
  * A file is hostile until it is read: any bytes are safe, and what a case may do is bounded.
  */
@@ -28,7 +28,7 @@ enum {
 	SCENARIO_LOOPS = 4,	     /* "for" in a line */
 	SCENARIO_ROUNDS_MAX = 100000,
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
-	SCENARIO_AREA = 65536,	      /* bytes of each area of memory */
+	SCENARIO_AREA = 131072,	      /* bytes of each area of memory */
 	SCENARIO_ENDS = 2,
 };
 
@@ -76,7 +76,7 @@ struct scenario *scenario_read(const char *text, size_t len, const char *file,
 			       struct scenario_error *e);
 void scenario_free(struct scenario *s);
 
-/* ---- what lines say, as a back end gets it ---- */
+/* ---- what lines state, as a back end gets it ---- */
 
 /** Memory of an end. Its first contents: byte i is 13 i + 5; 7 i + i / 256; 0xee. */
 enum scenario_area {
@@ -197,7 +197,7 @@ static inline bool scenario_given(const struct scenario_packet *p, enum scenario
 /* X(name, member of struct scenario_request, largest value) */
 #define SCENARIO_REQUEST_FIELDS(X) \
 	X(id, id, UINT64_MAX)              \
-	X(len, len, SCENARIO_AREA)         \
+	X(len, len, UINT32_MAX)            \
 	X(rkey, rkey, UINT32_MAX)          \
 	X(lkey, lkey, UINT32_MAX)          \
 	X(imm, imm, UINT32_MAX)            \
@@ -256,7 +256,7 @@ struct scenario_backend {
 
 enum scenario_verdict {
 	SCENARIO_PASS,
-	SCENARIO_FAIL,	/* something else came of it than the scenario says */
+	SCENARIO_FAIL,	/* something else came of it than the scenario states */
 	SCENARIO_ERROR, /* the scenario is wrong, or the back end cannot */
 };
 

@@ -112,7 +112,7 @@ static int make_end(struct world *w, unsigned index)
 
 /* ---- states ---- */
 
-static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state to)
+static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	const bool sends = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
 	const bool answers = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
@@ -128,6 +128,8 @@ static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state to)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 		return mask | (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 	case IBV_QPS_RTS:
+		if (from != IBV_QPS_RTR)
+			return mask;
 		mask |= IBV_QP_SQ_PSN | (type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0);
 		if (sends)
 			mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -165,7 +167,8 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to)
 	struct world *w = world;
 	const struct scenario_setup *s = &w->setup;
 	struct end *e = w->end[end];
-	struct rocemu_gid peer = peer_gid(w, end);
+	const struct rocemu_gid peer = peer_gid(w, end);
+	const enum ibv_qp_state from = rocemu_qp_state(e->qp);
 	struct ibv_qp_attr a = {
 		.qp_state = to,
 		.port_num = 1,
@@ -187,11 +190,11 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to)
 	int error;
 
 	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, sizeof(peer.raw));
-	error = rocemu_qp_modify(e->qp, w->now, &a, attr_mask(s->type, to));
+	error = rocemu_qp_modify(e->qp, w->now, &a, attr_mask(s->type, from, to));
 	if (!error && to != IBV_QPS_ERR)
 		e->told_error = false;
 	/* As after slow start. */
-	if (!error && to == IBV_QPS_RTS && e->qp->req.peer)
+	if (!error && from == IBV_QPS_RTR && to == IBV_QPS_RTS && e->qp->req.peer)
 		e->qp->req.peer->cc.cwnd = cc_max(&e->qp->req.peer->cc);
 	return error;
 }
@@ -468,6 +471,9 @@ static void wait(void *world, uint64_t ns)
 			arrive(w);
 		for (unsigned end = 0; end < w->setup.ends; end++)
 			rocemu_ep_expire(w->end[end]->ep, w->now);
+		/* What is due to leave then is left to the scenario. */
+		if (w->now == until)
+			break;
 	}
 	if (ns != UINT64_MAX)
 		w->now = until;
@@ -525,11 +531,30 @@ static enum ibv_qp_state state(void *world, unsigned end)
 	return rocemu_qp_state(((struct world *)world)->end[end]->qp);
 }
 
+/** What the requester keeps account of. */
+static bool account(const struct rocemu_qp *qp, const char *name, uint64_t *value)
+{
+	const struct qp_req *req = &qp->req;
+
+	if (strcmp(name, "in_flight_bytes") == 0)
+		*value = req->inflight;
+	else if (strcmp(name, "lane_in_flight_bytes") == 0)
+		*value = req->peer ? req->peer->inflight : 0;
+	else if (strcmp(name, "rd_atomic_in_flight") == 0)
+		*value = req->rd_atomic_out;
+	else if (strcmp(name, "credit_limit") == 0)
+		*value = req->credit.limit;
+	else
+		return false;
+	return true;
+}
+
 static bool counter(void *world, unsigned end, const char *name, uint64_t *value)
 {
-	const struct world *w = world;
+	struct world *w = world;
 	const struct rocemu_ep_stats *s = rocemu_ep_get_stats(w->end[end]->ep);
 
+	send_all(w);
 #define X(member, text)                   \
 	if (strcmp(name, #member) == 0) { \
 		*value = s->member;       \
@@ -537,7 +562,7 @@ static bool counter(void *world, unsigned end, const char *name, uint64_t *value
 	}
 	ROCEMU_STATS(X)
 #undef X
-	return false;
+	return account(w->end[end]->qp, name, value);
 }
 
 static uint8_t *memory(void *world, unsigned end, enum scenario_area area)

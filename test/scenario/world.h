@@ -62,7 +62,7 @@ struct world {
 	struct flying *first, **last; /* owned, by arrival */
 };
 
-/** Registered addresses: nobody has memory there, so that a mistake does not pass. */
+/** Registered addresses: there is no memory there, so that a mistake does not pass. */
 static inline uint64_t area_iova(unsigned area)
 {
 	return 0x100000ull * (area + 1);
