@@ -103,7 +103,8 @@ UD(service_level__tells_an_ipv4_header)
 	hostile_free(&h);
 }
 
-/* As for connections (test/scenario/resp.scenario), but the habit is the sender's: others are not held to it. */
+/* As for connections (test/scenario/resp.scenario), but the habit is the sender's: others are not
+ * held to it. */
 UD(ip_identification__unlike_what_the_sender_always_had__dropped)
 {
 	struct rocemu_gid first;
