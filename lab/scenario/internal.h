@@ -71,6 +71,9 @@ bool need_place(struct round *r, struct scenario_place *p);
 bool need_area(struct round *r, enum scenario_area *area);
 bool need_state(struct round *r, enum ibv_qp_state *state);
 
+/** The words that lines have behind their commands, a list a line. */
+void print_words(FILE *f);
+
 bool read_setup(struct round *r);
 bool read_packet(struct round *r, struct scenario_packet *p);
 /** The rest of the line names fields of a packet that was sent: does it have their values? */

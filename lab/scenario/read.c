@@ -201,6 +201,7 @@ struct scenario *scenario_read(const char *text, size_t len, const char *file,
 		return NULL;
 	}
 	if (s) {
+		s->steps_max = SCENARIO_STEPS_MAX;
 		s->file = strdup(file);
 		s->text = strndup(text, len);
 		s->line = calloc(lines, sizeof(*s->line));

@@ -448,8 +448,7 @@ static bool run_lines(struct round *r, unsigned to);
 
 static bool step(struct round *r)
 {
-	return ++r->steps <= SCENARIO_STEPS_MAX ||
-	       refuse(r, "more than %d steps", SCENARIO_STEPS_MAX);
+	return ++r->steps <= r->s->steps_max || refuse(r, "more than %u steps", r->s->steps_max);
 }
 
 /** Read "NAME FIRST..LAST" behind "for". */
@@ -640,4 +639,13 @@ void scenario_run(const struct scenario *s, unsigned number, unsigned round,
 		run_rest(&r);
 	if (r.world)
 		b->end(r.world);
+}
+
+void scenario_print_words(FILE *f)
+{
+	fprintf(f, "commands: case with for end");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(f, " %s", commands[i].word);
+	putc('\n', f);
+	print_words(f);
 }

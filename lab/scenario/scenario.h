@@ -66,6 +66,7 @@ struct scenario {
 	unsigned lines;
 	struct scenario_case *cases; /* owned */
 	unsigned ncases;
+	unsigned steps_max; /* of a round; SCENARIO_STEPS_MAX unless the caller changes it */
 };
 
 /**
@@ -269,5 +270,8 @@ struct scenario_result {
 /** Round 0..rounds-1 of a case. log: NULL, or where each line and what came of it are written. */
 void scenario_run(const struct scenario *s, unsigned number, unsigned round,
 		  const struct scenario_backend *b, FILE *log, struct scenario_result *r);
+
+/** All words of the language, a list a line: "commands: qp pair ...". */
+void scenario_print_words(FILE *f);
 
 #endif

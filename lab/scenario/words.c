@@ -100,6 +100,29 @@ static const struct name errnos[] = {
 	{"EOPNOTSUPP", EOPNOTSUPP}, {"ENXIO", ENXIO},	{"EPERM", EPERM},
 };
 
+#define PRINT(f, title, list, text)                          \
+	do {                                                 \
+		fprintf(f, "%s:", title);                    \
+		for (size_t i = 0; i < ARRAY_LEN(list); i++) \
+			fprintf(f, " %s", (list)[i].text);   \
+		putc('\n', f);                               \
+	} while (0)
+
+void print_words(FILE *f)
+{
+	PRINT(f, "queue pairs", types, text);
+	PRINT(f, "attributes", setup_fields, name);
+	PRINT(f, "rights", rights, text);
+	PRINT(f, "states", states, text);
+	PRINT(f, "operations", requests, text);
+	PRINT(f, "of a request", request_fields, name);
+	PRINT(f, "flags", flags, text);
+	PRINT(f, "of a packet", packet_fields, name);
+	PRINT(f, "NAKs", naks, text);
+	PRINT(f, "areas", areas, text);
+	PRINT(f, "errors", errnos, text);
+}
+
 bool refuse(struct round *r, const char *fmt, ...)
 {
 	struct scenario_error *e = &r->r->error;

@@ -17,6 +17,7 @@ static const char usage[] =
 	"  --only PATTERN  cases whose name matches (fnmatch, or a part of the name)\n"
 	"  --list          print the names and the number of rounds instead\n"
 	"  --verbose       print each line and what came\n"
+	"  --words         print the words of the language\n"
 	"  --help          this text\n"
 	"\n"
 	"Exit code 0: all passed. 1: a case failed, or a file is wrong. 2: usage.\n";
@@ -111,11 +112,10 @@ static void run_file(const char *name, const struct options *o, struct totals *t
 
 int main(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"only", required_argument, NULL, 'o'},
-						     {"list", no_argument, NULL, 'l'},
-						     {"verbose", no_argument, NULL, 'v'},
-						     {"help", no_argument, NULL, 'h'},
-						     {0}};
+	static const struct option long_options[] = {
+		{"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
+		{"verbose", no_argument, NULL, 'v'},	{"words", no_argument, NULL, 'w'},
+		{"help", no_argument, NULL, 'h'},	{0}};
 	struct options o = {0};
 	struct totals t = {0};
 	int c;
@@ -131,6 +131,9 @@ int main(int argc, char **argv)
 		case 'v':
 			o.verbose = true;
 			break;
+		case 'w':
+			scenario_print_words(stdout);
+			return 0;
 		case 'h':
 			fputs(usage, stdout);
 			return 0;
