@@ -62,11 +62,14 @@ bool take_word(struct round *r, const char *text);
 const char *need_word(struct round *r, const char *what);
 bool end_of_line(struct round *r);
 
-/** A number: "12", "0x1f", the name of a loop, and sums, differences and products of them. */
+/**
+ * A number: "12", "0x1f", the name of a loop, a key ("mem.rkey", "b:recv.lkey"), and sums,
+ * differences and products of them.
+ */
 bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
 bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
 bool need_time(struct round *r, uint64_t *ns);
-/** "mem+8", "b:recv+0", or an address. */
+/** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
 bool need_place(struct round *r, struct scenario_place *p);
 bool need_area(struct round *r, enum scenario_area *area);
 bool need_state(struct round *r, enum ibv_qp_state *state);
@@ -80,6 +83,11 @@ bool read_packet(struct round *r, struct scenario_packet *p);
 bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 bool read_send(struct round *r, struct scenario_request *q, int *error);
 bool read_recv(struct round *r, struct scenario_request *q, int *error);
+/** A state, and attributes with their values: s is the setup with these, mask has their bits. */
+bool read_modify(struct round *r, enum ibv_qp_state *to, struct scenario_setup *s, int *mask,
+		 int *error);
+/** access is negative if the line has none. */
+bool read_reg(struct round *r, enum scenario_area *area, int *access, bool *other_pd, int *error);
 /** The result that the line states: "errno ENOMEM" at its end; otherwise 0. */
 bool read_errno(struct round *r, int *error);
 

@@ -67,11 +67,12 @@ static bool run_post_recv(struct round *r)
 
 static bool run_modify(struct round *r)
 {
+	struct scenario_setup s;
 	enum ibv_qp_state to;
-	int want;
+	int mask, want;
 
-	return need_state(r, &to) && read_errno(r, &want) && end_of_line(r) &&
-	       expect_result(r, r->b->modify(r->world, r->end, to), want);
+	return read_modify(r, &to, &s, &mask, &want) &&
+	       expect_result(r, r->b->modify(r->world, r->end, to, &s, mask), want);
 }
 
 static bool run_input(struct round *r)
@@ -146,6 +147,35 @@ static bool run_dereg(struct round *r)
 	       expect_result(r, r->b->dereg(r->world, r->end, area), want);
 }
 
+static bool run_reg(struct round *r)
+{
+	enum scenario_area area;
+	int access, want;
+	bool other_pd;
+
+	return read_reg(r, &area, &access, &other_pd, &want) &&
+	       expect_result(r, r->b->reg(r->world, r->end, area, access, other_pd), want);
+}
+
+/** "limit N", "destroy" */
+static bool run_srq(struct round *r)
+{
+	bool destroy = take_word(r, "destroy");
+	uint64_t limit = 0;
+	int want;
+
+	if (!destroy && !take_word(r, "limit"))
+		return refuse(r, "'limit NUMBER' or 'destroy' is expected");
+	if (!destroy && !need_number(r, "a limit", UINT32_MAX, &limit))
+		return false;
+	if (!read_errno(r, &want) || !end_of_line(r))
+		return false;
+	return expect_result(r,
+			     destroy ? r->b->srq_destroy(r->world, r->end)
+				     : r->b->srq_limit(r->world, r->end, (uint32_t)limit),
+			     want);
+}
+
 /* ---- memory ---- */
 
 static uint8_t pattern(enum scenario_area area, uint64_t i)
@@ -163,7 +193,7 @@ static bool has_bytes(struct round *r, const struct scenario_place *p, uint64_t 
 
 	if (!size)
 		return refuse(r, "a place needs mem, send, recv or last");
-	return p->offset + len <= size ||
+	return (p->offset <= size && len <= size - p->offset) ||
 	       refuse(r, "the area ends at %llu", (unsigned long long)size);
 }
 
@@ -210,7 +240,28 @@ struct want {
 	enum { WANT_UNTOUCHED, WANT_PAYLOAD, WANT_FILL, WANT_U64, WANT_PLACE } kind;
 	uint64_t number;      /* of _FILL and _U64; _PAYLOAD: which byte of it is the first */
 	const uint8_t *bytes; /* of _PLACE */
+	uint8_t value[SCENARIO_WORD_LEN / 2]; /* what bytes is, if the line has them */
 };
+
+/** Pairs of hexadecimal digits. */
+static bool read_value(struct round *r, struct want *w, uint64_t len)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *text = need_word(r, "bytes");
+	const size_t n = text ? strlen(text) : 0;
+
+	if (!text)
+		return false;
+	if (n != 2 * len || strspn(text, digits) != n)
+		return refuse(r, "%llu bytes are expected, two of 0..9 and a..f for each",
+			      (unsigned long long)len);
+	for (size_t i = 0; i < n; i++)
+		w->value[i / 2] =
+			(uint8_t)(w->value[i / 2] << 4 | (strchr(digits, text[i]) - digits));
+	w->kind = WANT_PLACE;
+	w->bytes = w->value;
+	return true;
+}
 
 static bool read_want(struct round *r, struct want *w, uint64_t len)
 {
@@ -233,6 +284,9 @@ static bool read_want(struct round *r, struct want *w, uint64_t len)
 			return refuse(r, "a u64 has 8 bytes");
 		if (!need_number(r, "a number", UINT64_MAX, &w->number))
 			return false;
+	} else if (take_word(r, "bytes")) {
+		if (!read_value(r, w, len))
+			return false;
 	} else if (take_word(r, "=")) {
 		w->kind = WANT_PLACE;
 		if (!need_place(r, &p))
@@ -241,7 +295,7 @@ static bool read_want(struct round *r, struct want *w, uint64_t len)
 			return false;
 		w->bytes = r->b->memory(r->world, p.end, (enum scenario_area)p.area) + p.offset;
 	} else {
-		return refuse(r, "untouched, payload, fill, u64 or '=' is expected");
+		return refuse(r, "untouched, payload, fill, u64, bytes or '=' is expected");
 	}
 	return end_of_line(r);
 }
@@ -402,6 +456,8 @@ CAN(last)
 CAN(lose)
 CAN(counter)
 CAN(dereg)
+CAN(reg)
+CAN(srq_limit)
 
 static const struct command commands[] = {
 	{"qp", run_qp, NULL},
@@ -415,6 +471,8 @@ static const struct command commands[] = {
 	{"run", run_run, can_wait},
 	{"lose", run_lose, can_lose},
 	{"dereg", run_dereg, can_dereg},
+	{"reg", run_reg, can_reg},
+	{"srq", run_srq, can_srq_limit},
 	{"set", run_set, NULL},
 	{"check", run_check, NULL},
 	{"expect", run_expect, NULL},

@@ -30,6 +30,7 @@ enum {
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
 	SCENARIO_AREA = 131072,	      /* bytes of each area of memory */
 	SCENARIO_ENDS = 2,
+	SCENARIO_SGES = 4, /* pieces of a request */
 };
 
 /* ---- a file ---- */
@@ -112,8 +113,10 @@ struct scenario_place {
 	X(max_recv_wr, recv_wr, 4096, 64)          \
 	X(sq_sig_all, sig_all, 1, 1)               \
 	X(srq, srq, 1, 0)                          \
+	X(srq_other_pd, srq_other_pd, 1, 0)        \
 	X(ip, ip, 6, 4)                            \
 	X(same_address, same_address, 1, 0)        \
+	X(other_address, other_address, 1, 0)      \
 	X(window, window, UINT32_MAX, 0)
 /* clang-format on */
 
@@ -208,6 +211,12 @@ static inline bool scenario_given(const struct scenario_packet *p, enum scenario
 	X(compare, compare, UINT64_MAX)
 /* clang-format on */
 
+/** A piece of a request's memory. */
+struct scenario_sge {
+	struct scenario_place at;
+	uint32_t len;
+};
+
 /** A work request: of ibv_post_send(), or of ibv_post_recv() (from: where the message goes). */
 struct scenario_request {
 	enum ibv_wr_opcode opcode;
@@ -218,6 +227,8 @@ struct scenario_request {
 	uint32_t imm;	     /* or the key to invalidate */
 	uint64_t swap_add, compare;
 	struct scenario_place from, to;
+	struct scenario_sge sge[SCENARIO_SGES];
+	unsigned sges; /* 0: len bytes at from are all */
 };
 
 /** Where the queue pairs are. Calls return 0 or negative errno values, as the verbs do. */
@@ -227,8 +238,9 @@ struct scenario_backend {
 	void (*end)(void *world);
 	int (*post_send)(void *world, unsigned end, const struct scenario_request *r);
 	int (*post_recv)(void *world, unsigned end, const struct scenario_request *r);
-	/** To a state, with the attributes of the setup where it needs any. */
-	int (*modify)(void *world, unsigned end, enum ibv_qp_state to);
+	/** To a state, with the attributes of s that it needs, and those of mask (IBV_QP_*). */
+	int (*modify)(void *world, unsigned end, enum ibv_qp_state to,
+		      const struct scenario_setup *s, int mask);
 	/** A packet comes to the first end, which is alone. */
 	void (*input)(void *world, const struct scenario_packet *p);
 	/** The first end sends n packets at most. */
@@ -251,6 +263,15 @@ struct scenario_backend {
 	/** SCENARIO_AREA bytes; of SCENARIO_LAST: ROCEMU_MAX_MTU. */
 	uint8_t *(*memory)(void *world, unsigned end, enum scenario_area area);
 	int (*dereg)(void *world, unsigned end, enum scenario_area area);
+	/**
+	 * Register an area once more, and use the keys of that from now on. access: IBV_ACCESS_*,
+	 * or negative: as at first. other_pd: in a protection domain that is not the QP's.
+	 */
+	int (*reg)(void *world, unsigned end, enum scenario_area area, int access, bool other_pd);
+	/** The R_Key of an area, or its L_Key. */
+	uint32_t (*key)(void *world, unsigned end, enum scenario_area area, bool remote);
+	int (*srq_limit)(void *world, unsigned end, uint32_t limit);
+	int (*srq_destroy)(void *world, unsigned end);
 };
 
 /* ---- carrying out ---- */

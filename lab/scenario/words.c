@@ -99,6 +99,20 @@ static const struct name errnos[] = {
 	{"EINVAL", EINVAL},	    {"ENOMEM", ENOMEM}, {"EBUSY", EBUSY},
 	{"EOPNOTSUPP", EOPNOTSUPP}, {"ENXIO", ENXIO},	{"EPERM", EPERM},
 };
+/* Fields of the setup that can be changed later. */
+static const struct name attributes[] = {
+	{"path_mtu", IBV_QP_PATH_MTU},
+	{"timeout", IBV_QP_TIMEOUT},
+	{"retry_cnt", IBV_QP_RETRY_CNT},
+	{"rnr_retry", IBV_QP_RNR_RETRY},
+	{"min_rnr_timer", IBV_QP_MIN_RNR_TIMER},
+	{"max_rd_atomic", IBV_QP_MAX_QP_RD_ATOMIC},
+	{"max_dest_rd_atomic", IBV_QP_MAX_DEST_RD_ATOMIC},
+	{"sq_psn", IBV_QP_SQ_PSN},
+	{"rq_psn", IBV_QP_RQ_PSN},
+	{"qkey", IBV_QP_QKEY},
+	{"other_address", IBV_QP_AV},
+};
 
 #define PRINT(f, title, list, text)                          \
 	do {                                                 \
@@ -252,8 +266,42 @@ static bool loop_value(const struct round *r, const char *name, size_t len, uint
 	return false;
 }
 
+static bool of_end(struct round *r, const char **w, uint8_t *end)
+{
+	*end = (uint8_t)r->end;
+	if ((*w)[0] != 'a' && (*w)[0] != 'b')
+		return true;
+	if ((*w)[1] != ':')
+		return true;
+	*end = (*w)[0] == 'b';
+	*w += 2;
+	return *end < r->setup.ends || refuse(r, "there is no end 'b': 'pair' makes two");
+}
+
+/** "mem.rkey" and its like. */
+static bool key_value(struct round *r, const char *name, uint64_t *out)
+{
+	uint8_t end;
+
+	if (!r->world || !r->b->key || !of_end(r, &name, &end))
+		return false;
+	for (size_t i = 0; i < SCENARIO_AREAS; i++) {
+		const char *kind = name + strlen(areas[i].text);
+		bool remote;
+
+		if (strncmp(areas[i].text, name, strlen(areas[i].text)) != 0)
+			continue;
+		remote = strcmp(kind, ".rkey") == 0;
+		if (!remote && strcmp(kind, ".lkey") != 0)
+			return false;
+		*out = r->b->key(r->world, end, (enum scenario_area)areas[i].value, remote);
+		return true;
+	}
+	return false;
+}
+
 /** A number or the name of one, at the front of *p. */
-static bool operand(const struct round *r, const char **p, uint64_t *out)
+static bool operand(struct round *r, const char **p, uint64_t *out)
 {
 	size_t len = strcspn(*p, "+-*");
 	char digits[SCENARIO_WORD_LEN];
@@ -262,13 +310,14 @@ static bool operand(const struct round *r, const char **p, uint64_t *out)
 		return false;
 	memcpy(digits, *p, len);
 	digits[len] = 0;
-	if (!loop_value(r, *p, len, out) && !fault_value_number(digits, UINT64_MAX, out))
+	if (!loop_value(r, *p, len, out) && !fault_value_number(digits, UINT64_MAX, out) &&
+	    !key_value(r, digits, out))
 		return false;
 	*p += len;
 	return true;
 }
 
-static bool product(const struct round *r, const char **p, uint64_t *out)
+static bool product(struct round *r, const char **p, uint64_t *out)
 {
 	if (!operand(r, p, out))
 		return false;
@@ -338,18 +387,6 @@ static bool need_psn(struct round *r, uint32_t *psn)
 
 /* ---- places ---- */
 
-static bool of_end(struct round *r, const char **w, uint8_t *end)
-{
-	*end = (uint8_t)r->end;
-	if ((*w)[0] != 'a' && (*w)[0] != 'b')
-		return true;
-	if ((*w)[1] != ':')
-		return true;
-	*end = (*w)[0] == 'b';
-	*w += 2;
-	return *end < r->setup.ends || refuse(r, "there is no end 'b': 'pair' makes two");
-}
-
 bool need_place(struct round *r, struct scenario_place *p)
 {
 	const char *w = need_word(r, "a place such as mem+8");
@@ -361,13 +398,19 @@ bool need_place(struct round *r, struct scenario_place *p)
 	for (size_t i = 0; i < ARRAY_LEN(areas); i++) {
 		const size_t len = strlen(areas[i].text);
 
-		if (strncmp(w, areas[i].text, len) != 0 || (w[len] && w[len] != '+'))
+		if (strncmp(w, areas[i].text, len) != 0 || (w[len] && !strchr("+-", w[len])))
 			continue;
 		p->area = (uint8_t)areas[i].value;
 		p->offset = 0;
 		w += len;
-		if (!*w++)
+		if (!*w)
 			return true;
+		if (*w++ == '-') {
+			if (!number_of(r, w, max, &p->offset))
+				return false;
+			p->offset = -p->offset;
+			return true;
+		}
 	}
 	if (p->area == SCENARIO_NOWHERE)
 		max = UINT64_MAX;
@@ -637,6 +680,28 @@ bool read_errno(struct round *r, int *error)
 	return true;
 }
 
+/** Where the memory of a request is. */
+static bool need_memory(struct round *r, struct scenario_place *p)
+{
+	return need_place(r, p) && ((p->area < SCENARIO_AREAS && p->offset <= SCENARIO_AREA) ||
+				    refuse(r, "a place in mem, send or recv is expected"));
+}
+
+/** "PLACE LEN" */
+static bool read_sge(struct round *r, struct scenario_request *q)
+{
+	struct scenario_sge *s = &q->sge[q->sges];
+	uint64_t len;
+
+	if (q->sges == SCENARIO_SGES)
+		return refuse(r, "more than %d pieces", SCENARIO_SGES);
+	if (!need_memory(r, &s->at) || !need_number(r, "a length", SCENARIO_AREA, &len))
+		return false;
+	s->len = (uint32_t)len;
+	q->sges++;
+	return true;
+}
+
 static bool read_request(struct round *r, struct scenario_request *q, int *error)
 {
 	const char *w;
@@ -645,10 +710,11 @@ static bool read_request(struct round *r, struct scenario_request *q, int *error
 	while (r->next < r->nwords && strcmp(r->word[r->next].text, "errno") != 0) {
 		w = next_word(r);
 		if (strcmp(w, "from") == 0 || strcmp(w, "at") == 0) {
-			if (!need_place(r, &q->from))
+			if (!need_memory(r, &q->from))
 				return false;
-			if (q->from.area >= SCENARIO_AREAS)
-				return refuse(r, "'from' and 'at' need mem, send or recv");
+		} else if (strcmp(w, "sge") == 0) {
+			if (!read_sge(r, q))
+				return false;
 		} else if (strcmp(w, "to") == 0) {
 			if (!need_place(r, &q->to))
 				return false;
@@ -680,4 +746,46 @@ bool read_recv(struct round *r, struct scenario_request *q, int *error)
 {
 	*q = (struct scenario_request){.from = {(uint8_t)r->end, SCENARIO_RECV, 0}};
 	return read_request(r, q, error);
+}
+
+/* ---- attributes and regions ---- */
+
+bool read_modify(struct round *r, enum ibv_qp_state *to, struct scenario_setup *s, int *mask,
+		 int *error)
+{
+	*s = r->setup;
+	*mask = 0;
+	if (!need_state(r, to))
+		return false;
+	while (r->next < r->nwords && strcmp(r->word[r->next].text, "errno") != 0) {
+		const char *w = next_word(r);
+		unsigned bit = IBV_QP_ACCESS_FLAGS;
+
+		if (strcmp(w, "access") == 0) {
+			if (!NEED_BITS(r, rights, "a right", &s->access))
+				return false;
+		} else if (!find(attributes, ARRAY_LEN(attributes), w, &bit)) {
+			return refuse(r, "'%s' cannot be changed", w);
+		} else if (read_field(r, setup_fields, ARRAY_LEN(setup_fields), s) < 0) {
+			return false;
+		}
+		*mask |= (int)bit;
+	}
+	return read_errno(r, error) && end_of_line(r);
+}
+
+bool read_reg(struct round *r, enum scenario_area *area, int *access, bool *other_pd, int *error)
+{
+	unsigned bits;
+
+	*access = -1;
+	if (!need_area(r, area))
+		return false;
+	if (take_word(r, "access")) {
+		if (!NEED_BITS(r, rights, "a right", &bits))
+			return false;
+		*access = (int)bits;
+	}
+	*other_pd = take_word(r, "other_pd");
+	return read_errno(r, error) && end_of_line(r);
 }

@@ -35,6 +35,18 @@ static const int area_access[SCENARIO_AREAS] = {
 	[SCENARIO_RECV] = IBV_ACCESS_LOCAL_WRITE,
 };
 
+static int register_area(struct end *e, struct rocemu_pd *pd, unsigned area, int access)
+{
+	int error = rocemu_mr_reg(pd, e->memory[area], SCENARIO_AREA, area_iova(area), access,
+				  &e->mr[area]);
+
+	if (!error) {
+		e->lkey[area] = rocemu_mr_lkey(e->mr[area]);
+		e->rkey[area] = rocemu_mr_rkey(e->mr[area]);
+	}
+	return error;
+}
+
 static int make_memory(struct end *e)
 {
 	for (unsigned i = 0; i < SCENARIO_AREA; i++) {
@@ -43,13 +55,10 @@ static int make_memory(struct end *e)
 		e->memory[SCENARIO_RECV][i] = 0xee;
 	}
 	for (unsigned i = 0; i < SCENARIO_AREAS; i++) {
-		int error = rocemu_mr_reg(e->pd, e->memory[i], SCENARIO_AREA, area_iova(i),
-					  area_access[i], &e->mr[i]);
+		int error = register_area(e, e->pd, i, area_access[i]);
 
 		if (error)
 			return error;
-		e->lkey[i] = rocemu_mr_lkey(e->mr[i]);
-		e->rkey[i] = rocemu_mr_rkey(e->mr[i]);
 	}
 	return 0;
 }
@@ -69,13 +78,15 @@ static int make_qp(struct end *e, const struct scenario_setup *s)
 		init.xrcd = e->xrcd = rocemu_xrcd_new(e->ep);
 		error = e->xrcd ? rocemu_xrc_srq_create(e->pd, e->xrcd, e->cq, &srq, NULL, &e->srq)
 				: -ENOMEM;
+		e->srqn = error ? 0 : rocemu_srq_num(e->srq);
 	} else {
 		init.pd = e->pd;
 		init.send_cq = e->cq;
 		if (s->type != IBV_QPT_XRC_SEND)
 			init.recv_cq = e->cq;
 		if (s->srq)
-			error = rocemu_srq_create(e->pd, &srq, NULL, &e->srq);
+			error = rocemu_srq_create(s->srq_other_pd ? e->other_pd : e->pd, &srq, NULL,
+						  &e->srq);
 		init.srq = e->srq;
 	}
 	return error ? error : rocemu_qp_create(e->ep, &init, &e->qp);
@@ -102,7 +113,8 @@ static int make_end(struct world *w, unsigned index)
 	rocemu_ep_set_slot(e->ep, (uint16_t)(QPN_SLOT + index), 0);
 	rocemu_ep_set_gid(e->ep, 0, &e->gid);
 	e->pd = rocemu_pd_new(e->ep);
-	if (!e->pd)
+	e->other_pd = rocemu_pd_new(e->ep);
+	if (!e->pd || !e->other_pd)
 		return -ENOMEM;
 	error = rocemu_cq_create(e->ep, CQ_DEPTH, NULL, &e->cq);
 	if (!error)
@@ -154,6 +166,8 @@ struct rocemu_gid peer_gid(const struct world *w, unsigned end)
 
 	if (!w->setup.same_address)
 		gid.raw[15] ^= 3;
+	if (w->setup.other_address)
+		gid.raw[15] ^= 4;
 	return gid;
 }
 
@@ -162,13 +176,14 @@ static uint32_t peer_qpn(const struct world *w, unsigned end)
 	return w->setup.ends == 1 ? (uint32_t)PEER_QPN : rocemu_qp_num(w->end[!end]->qp);
 }
 
-static int modify(void *world, unsigned end, enum ibv_qp_state to)
+static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct scenario_setup *s,
+		  int mask)
 {
 	struct world *w = world;
-	const struct scenario_setup *s = &w->setup;
 	struct end *e = w->end[end];
-	const struct rocemu_gid peer = peer_gid(w, end);
 	const enum ibv_qp_state from = rocemu_qp_state(e->qp);
+	const uint32_t old_address = w->setup.other_address;
+	struct rocemu_gid peer;
 	struct ibv_qp_attr a = {
 		.qp_state = to,
 		.port_num = 1,
@@ -189,8 +204,13 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to)
 	};
 	int error;
 
+	if (mask & IBV_QP_AV)
+		w->setup.other_address = s->other_address;
+	peer = peer_gid(w, end);
 	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, sizeof(peer.raw));
-	error = rocemu_qp_modify(e->qp, w->now, &a, attr_mask(s->type, from, to));
+	error = rocemu_qp_modify(e->qp, w->now, &a, mask | attr_mask(s->type, from, to));
+	if (error)
+		w->setup.other_address = old_address;
 	if (!error && to != IBV_QPS_ERR)
 		e->told_error = false;
 	/* As after slow start. */
@@ -225,7 +245,7 @@ static int connect_ends(struct world *w)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(way); i++) {
 		for (unsigned end = 0; end < w->setup.ends; end++) {
-			int error = modify(w, end, way[i]);
+			int error = modify(w, end, way[i], &w->setup, 0);
 
 			if (error)
 				return error;
@@ -264,15 +284,26 @@ static uint64_t address(const struct scenario_place *p)
 	return p->offset + (p->area < SCENARIO_AREAS ? area_iova(p->area) : 0);
 }
 
-static struct ibv_sge sge_of(const struct world *w, const struct scenario_request *r)
+/** @return how many sge[] are used. */
+static int sges_of(const struct world *w, const struct scenario_request *r,
+		   struct ibv_sge sge[SCENARIO_SGES])
 {
-	const struct end *e = w->end[r->from.end];
+	const struct scenario_sge all = {.at = r->from, .len = r->len};
+	const struct scenario_sge *s = r->sges ? r->sge : &all;
+	const unsigned n = r->sges ? r->sges : 1;
 
-	return (struct ibv_sge){
-		.addr = address(&r->from),
-		.length = r->len,
-		.lkey = r->lkey ? r->lkey : e->lkey[r->from.area],
-	};
+	for (unsigned i = 0; i < n; i++) {
+		const struct end *e = w->end[s[i].at.end];
+
+		sge[i] = (struct ibv_sge){
+			.addr = address(&s[i].at),
+			.length = s[i].len,
+			.lkey = r->lkey ? r->lkey : e->lkey[s[i].at.area],
+		};
+		if (r->flags & IBV_SEND_INLINE)
+			sge[i].addr = (uintptr_t)(e->memory[s[i].at.area] + s[i].at.offset);
+	}
+	return (int)n;
 }
 
 static void set_remote(const struct world *w, const struct scenario_request *r,
@@ -298,12 +329,12 @@ static int post_send(void *world, unsigned end, const struct scenario_request *r
 {
 	struct world *w = world;
 	struct end *e = w->end[end];
-	struct ibv_sge sge = sge_of(w, r);
+	struct ibv_sge sge[SCENARIO_SGES];
 	struct ibv_send_wr wr = {
 		.wr_id = r->id ? r->id : e->sends + 1,
 		.opcode = r->opcode,
-		.sg_list = &sge,
-		.num_sge = 1,
+		.sg_list = sge,
+		.num_sge = sges_of(w, r, sge),
 		.send_flags = r->flags,
 	};
 	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
@@ -315,8 +346,6 @@ static int post_send(void *world, unsigned end, const struct scenario_request *r
 		wr.invalidate_rkey = r->imm;
 	else
 		wr.imm_data = htobe32(r->imm);
-	if (r->flags & IBV_SEND_INLINE)
-		sge.addr = (uintptr_t)(e->memory[r->from.area] + r->from.offset);
 	if (w->setup.type == IBV_QPT_UD) {
 		wr.wr.ud.remote_qpn = peer_qpn(w, end);
 		wr.wr.ud.remote_qkey = w->setup.qkey;
@@ -332,9 +361,10 @@ static int post_recv(void *world, unsigned end, const struct scenario_request *r
 {
 	struct world *w = world;
 	struct end *e = w->end[end];
-	struct ibv_sge sge = sge_of(w, r);
-	struct ibv_recv_wr wr = {
-		.wr_id = r->id ? r->id : e->recvs + 1, .sg_list = &sge, .num_sge = 1};
+	struct ibv_sge sge[SCENARIO_SGES];
+	struct ibv_recv_wr wr = {.wr_id = r->id ? r->id : e->recvs + 1,
+				 .sg_list = sge,
+				 .num_sge = sges_of(w, r, sge)};
 	const struct ibv_recv_wr *bad;
 	int error;
 
@@ -589,6 +619,39 @@ static int dereg(void *world, unsigned end, enum scenario_area area)
 	return error;
 }
 
+static int reg(void *world, unsigned end, enum scenario_area area, int access, bool other_pd)
+{
+	struct end *e = ((struct world *)world)->end[end];
+
+	return register_area(e, other_pd ? e->other_pd : e->pd, area,
+			     access < 0 ? area_access[area] : access);
+}
+
+static uint32_t key(void *world, unsigned end, enum scenario_area area, bool remote)
+{
+	const struct end *e = ((struct world *)world)->end[end];
+
+	return remote ? e->rkey[area] : e->lkey[area];
+}
+
+static int srq_limit(void *world, unsigned end, uint32_t limit)
+{
+	struct end *e = ((struct world *)world)->end[end];
+	struct ibv_srq_attr attr = {.srq_limit = limit};
+
+	return e->srq ? rocemu_srq_modify(e->srq, &attr, IBV_SRQ_LIMIT) : -EINVAL;
+}
+
+static int srq_destroy(void *world, unsigned end)
+{
+	struct end *e = ((struct world *)world)->end[end];
+	int error = e->srq ? rocemu_srq_destroy(e->srq) : -EINVAL;
+
+	if (!error)
+		e->srq = NULL;
+	return error;
+}
+
 const struct scenario_backend scenario_endpoint = {
 	.start = start,
 	.end = world_free,
@@ -605,6 +668,10 @@ const struct scenario_backend scenario_endpoint = {
 	.counter = counter,
 	.memory = memory,
 	.dereg = dereg,
+	.reg = reg,
+	.key = key,
+	.srq_limit = srq_limit,
+	.srq_destroy = srq_destroy,
 	.last = last,
 	.address = address,
 };

@@ -37,7 +37,7 @@ static void complete(const struct world *w, struct scenario_packet *p)
 	DEFAULT(p, SYNDROME, h.aeth.syndrome, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS);
 	DEFAULT(p, QKEY, h.deth.qkey, w->setup.qkey);
 	DEFAULT(p, SQPN, h.deth.sqpn, PEER_QPN);
-	DEFAULT(p, SRQN, h.xrceth.srqn, e->xrcd ? rocemu_srq_num(e->srq) : 0);
+	DEFAULT(p, SRQN, h.xrceth.srqn, e->srqn);
 	DEFAULT(p, IMM, h.imm, IMM);
 	DEFAULT(p, IETH, h.ieth, IETH);
 	DEFAULT(p, PORT, sport, e->qp->path.sport ? e->qp->path.sport : UNUSED_SPORT);

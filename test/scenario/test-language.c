@@ -76,6 +76,18 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		 "error 3:1: a pair gets its packets from each other"},
 		{"case a\nqp RC\ncheck mem+131070 untouched\n",
 		 "error 3:7: the area ends at 131072"},
+		{"case a\nqp RC\ncheck mem-1 untouched\n", "error 3:7: the area ends at 131072"},
+		{"case a\nqp RC\ncheck mem len 2 bytes 0a0\n",
+		 "error 3:23: 2 bytes are expected, two of 0..9 and a..f for each"},
+		{"case a\nqp RC\npost_recv at mem-1\n",
+		 "error 3:14: a place in mem, send or recv is expected"},
+		{"case a\nqp RC\npost_recv sge last+0 8\n",
+		 "error 3:15: a place in mem, send or recv is expected"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 rkey mem.key\n",
+		 "error 3:21: 'mem.key' is not a number"},
+		{"case a\nqp RC\nmodify SQD srq 1\n", "error 3:12: 'srq' cannot be changed"},
+		{"case a\nqp RC\nsrq remove\n",
+		 "error 3:1: 'limit NUMBER' or 'destroy' is expected"},
 		{"case a\nqp RC\nstate RTS now\n", "error 3:11: 'now' is not expected here"},
 		{"case a\nqp RC\nexpect\n", "error 3:1: what has to come is missing; or 'nothing'"},
 		{"case a\nqp RC\nexpect ack $N/0\n", "error 3:12: '$N' has no value"},
@@ -127,6 +139,18 @@ TEST(language, expectation__met__passes)
 		{"case a # b\n\n# c\n\tqp\tRC # d\r\n", "ok"},
 		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack */1\n", "ok"},
 		{"case a\nqp RC state INIT\npost_send SEND errno EINVAL\n", "ok"},
+		{"case a\nqp RC\nmodify SQD\nmodify SQD retry_cnt 3\nmodify RTS min_rnr_timer 2\n"
+		 "modify RTS retry_cnt 3 errno EINVAL\n",
+		 "ok"},
+		{"case a\nqp RC srq 1\nsrq limit 1\nexpect event SRQ_LIMIT_REACHED\nsrq destroy "
+		 "errno "
+		 "EBUSY\n",
+		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8 rkey mem.rkey-1+1\ncheck mem bytes "
+		 "01080f161d242b32\nexpect ack 0/1\nreg mem access REMOTE_READ\n< WRITE_ONLY 1 len "
+		 "8 "
+		 "rkey mem.rkey\nexpect drop ACCESS; nak 62 1/1; event QP_ACCESS_ERR; ERR\n",
+		 "ok"},
 		{"case a\nqp RC\nset mem+8 u64 7\ncheck mem+8 u64 3+2*2\n", "ok"},
 		{"case a\nqp RC\nfor x 0..2\n for y 0..1\n  < WRITE_ONLY 2*x+y len 8\n  expect ack "
 		 "{2*x+y}/{2*x+y+1}\n end\nend\nstate RTS\n",

@@ -16,9 +16,10 @@ enum {
 
 struct end {
 	struct rocemu_ep *ep; /* owns all of the objects */
-	struct rocemu_pd *pd;
+	struct rocemu_pd *pd, *other_pd;
 	struct rocemu_cq *cq;
 	struct rocemu_srq *srq; /* or NULL */
+	uint32_t srqn;
 	struct rocemu_xrcd *xrcd;
 	struct rocemu_qp *qp;
 	struct rocemu_mr *mr[SCENARIO_AREAS]; /* NULL once deregistered */
