@@ -13,7 +13,7 @@
  *	send ID, write ID, read ID len N, comp_swap ID len N, fetch_add ID len N, flush ID,
  *	atomic_write ID, bind_mw ID, local_inv ID    a send request completed
  *	send ID STATUS             one of any kind, in error: IBV_WC_ left out
- *	recv ID len N [inv] [imm N] [grh from QPN] [sol] [write]
+ *	recv ID len N [inv] [imm N] [grh from QPN] [sl N] [sol] [write]
  *	recv ID STATUS
  *	event NAME                 asynchronous event, IBV_EVENT_ left out
  *	ERR                        the QP is in the error state (once)
@@ -149,14 +149,16 @@ static const char *event_name(enum ibv_event_type type)
 
 static void say_recv(struct end *e, const struct rocemu_cqe *c, unsigned long long id)
 {
-	char imm[24] = "", grh[32] = "";
+	char imm[24] = "", grh[32] = "", sl[16] = "";
 
 	if (c->wc_flags & IBV_WC_WITH_IMM)
 		snprintf(imm, sizeof(imm), " imm %x", c->imm);
 	if (c->wc_flags & IBV_WC_GRH)
 		snprintf(grh, sizeof(grh), " grh from %x", c->src_qp);
-	say(e, "recv %llu len %u%s%s%s%s%s", id, c->byte_len,
-	    c->wc_flags & IBV_WC_WITH_INV ? " inv" : "", imm, grh, c->solicited ? " sol" : "",
+	if (c->sl)
+		snprintf(sl, sizeof(sl), " sl %u", c->sl);
+	say(e, "recv %llu len %u%s%s%s%s%s%s", id, c->byte_len,
+	    c->wc_flags & IBV_WC_WITH_INV ? " inv" : "", imm, grh, sl, c->solicited ? " sol" : "",
 	    c->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? " write" : "");
 }
 
@@ -191,6 +193,8 @@ static void say_cqe(struct end *e, const struct rocemu_cqe *c)
 	const bool recv = c->wr_id >> RECV_ID_BIT;
 	const unsigned long long id = c->wr_id & ~(1ull << RECV_ID_BIT);
 
+	if (c->qpn != rocemu_qp_num(e->qp))
+		say(e, "completion of QP %x", c->qpn);
 	if (c->status != IBV_WC_SUCCESS)
 		say(e, "%s %llu %s", recv ? "recv" : "send", id, status_name(c->status));
 	else if (recv)

@@ -416,18 +416,21 @@ static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 	uint8_t data[ROCEMU_MAX_PACKET];
 	struct rocemu_packet p;
 	uint32_t len = flatten(t, data);
+	const char *fault = "";
 	char text[SCENARIO_LINE_MAX] = "?";
 	bool lost;
 
 	if (rocemu_packet_decode(&p, data, len) == ROCEMU_DROP_NONE) {
 		packet_text(w, end, &p, text, sizeof(text));
+		if (w->setup.ends == 1)
+			fault = packet_fault(w, t, data, len, &p.h);
 		memcpy(w->end[end]->last_payload, p.payload, p.payload_len);
 		p.payload = NULL;
 		w->end[end]->last = p;
 		w->end[end]->sent = true;
 	}
 	lost = is_lost(w, end, text);
-	say(w->end[end], "%s%s", text, lost ? " lost" : "");
+	say(w->end[end], "%s%s%s", text, fault, lost ? " lost" : "");
 	if (w->setup.ends == 2 && !lost)
 		fly(w, !end, t, data, len);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of the peer that a scenario writes. */
+/* Packets of the peer that a scenario writes, and what it would not accept. */
 #include <string.h>
 
 #include "world.h"
@@ -110,4 +110,35 @@ uint32_t flatten(struct rocemu_tx *t, uint8_t *to)
 	}
 	memcpy(to, t->trailer, t->trailer_len);
 	return len;
+}
+
+static enum rocemu_service service(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC   ? ROCEMU_SVC_RC
+	       : type == IBV_QPT_UC ? ROCEMU_SVC_UC
+	       : type == IBV_QPT_UD ? ROCEMU_SVC_UD
+				    : ROCEMU_SVC_XRC;
+}
+
+const char *packet_fault(const struct world *w, const struct rocemu_tx *t, const uint8_t *data,
+			 uint32_t len, const struct rocemu_hdrs *h)
+{
+	const struct rocemu_gid peer = peer_gid(w, 0);
+	const struct rocemu_icrc_ctx ctx = {
+		.src = w->end[0]->gid,
+		.dst = peer,
+		.sport = t->path->sport,
+		.dport = ROCEMU_UDP_PORT,
+		.ip_frag = 0x4000,
+	};
+
+	if (memcmp(&t->path->dgid, &peer, sizeof(peer)) != 0)
+		return " WITH ANOTHER ADDRESS";
+	if (rocemu_icrc_check(&ctx, true, data, len) != 0)
+		return " WITH A WRONG ICRC";
+	if (h->dqpn != PEER_QPN)
+		return " WITH ANOTHER QP NUMBER";
+	if (h->opcode != ROCEMU_CNP && rocemu_opcode_service(h->opcode) != service(w->setup.type))
+		return " WITH ANOTHER SERVICE";
+	return "";
 }

@@ -89,6 +89,9 @@ void say_rest(struct end *e);
 
 /** A packet of the peer's, with what it leaves open, comes to the first end. */
 void peer_sends(struct world *w, const struct scenario_packet *p);
+/** What is wrong with a packet that the first end, which is alone, sent: "", or " WITH ...". */
+const char *packet_fault(const struct world *w, const struct rocemu_tx *t, const uint8_t *data,
+			 uint32_t len, const struct rocemu_hdrs *h);
 /** t as the bytes from the BTH to the ICRC, with the ICRC. @return how many. */
 uint32_t flatten(struct rocemu_tx *t, uint8_t *to);
 
