@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The XRC target: RC's responder, with receives and rights of the SRQ that each packet names. */
+/*
+ * The XRC target: states, creation, and a domain in two endpoints. test/scenario/resp-xrc.scenario
+ * has its packets.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -7,100 +10,6 @@
 
 static struct hostile h;
 #define XRC(name) TEST(resp_xrc, name)
-
-XRC(send_and_write_imm__receives_of_the_srq)
-{
-	hostile_start(&h, IBV_QPT_XRC_RECV);
-	hostile_recv(&h, 1, 0, 1000);
-	hostile_recv(&h, 2, 1000, 1000);
-	hostile_send(&h, ROCEMU_XRC_SEND_FIRST, 0, HOSTILE_MTU);
-	hostile_send(&h, ROCEMU_XRC_SEND_LAST_IMM, 1, 10);
-	hostile_send(&h, ROCEMU_XRC_WRITE_ONLY_IMM, 2, 8);
-	EXPECT(&h, "ack 2/2; recv 1 len 266 imm 1020304; recv 2 len 8 imm 1020304 write");
-	assert_memory_equal(h.recv, h.payload, HOSTILE_MTU);
-	assert_memory_equal(h.mem, h.payload, 8);
-	hostile_free(&h);
-}
-
-XRC(read_and_atomics__answered_in_its_own_service)
-{
-	uint64_t word = 5;
-
-	hostile_start(&h, IBV_QPT_XRC_RECV);
-	memcpy(h.mem, &word, 8);
-	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 300);
-	hostile_send_atomic(&h, ROCEMU_XRC_FETCH_ADD, 2, 0, 3, 0);
-	EXPECT(&h, "first 0+256; last 1+44; atomic 2/2 =5");
-	hostile_send_atomic(&h, ROCEMU_XRC_CMP_SWAP, 3, 0, 9, 8);
-	EXPECT(&h, "atomic 3/3 =8");
-	hostile_send_reth(&h, ROCEMU_XRC_ATOMIC_WRITE, 4, 8, 8, 8);
-	EXPECT(&h, "only 4+0");
-	memcpy(&word, h.mem, 8);
-	assert_int_equal(word, 9);
-	assert_memory_equal(h.mem + 8, h.payload, 8);
-	/* Again: answered, not executed. */
-	hostile_send_atomic(&h, ROCEMU_XRC_CMP_SWAP, 3, 0, 1, 9);
-	EXPECT(&h, "atomic 3/3 =8");
-	hostile_free(&h);
-}
-
-XRC(read__srq_destroyed_before_all_is_sent__access_error)
-{
-	hostile_start(&h, IBV_QPT_XRC_RECV);
-	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 1000);
-	hostile_output(&h, 2);
-	assert_int_equal(rocemu_srq_destroy(h.srq), 0);
-	EXPECT(&h, "first 0+256; middle 1+256; nak 62 2/1; event QP_ACCESS_ERR; "
-		   "event QP_LAST_WQE_REACHED; ERR");
-	hostile_free(&h);
-}
-
-XRC(read_again__srq_gone__nak_and_the_connection_stays)
-{
-	hostile_start(&h, IBV_QPT_XRC_RECV);
-	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 8);
-	EXPECT(&h, "only 0+8");
-	assert_int_equal(rocemu_srq_destroy(h.srq), 0);
-	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 8);
-	EXPECT(&h, "nak 62 0/1");
-	assert_int_equal(h.qp->state, IBV_QPS_RTS);
-	hostile_free(&h);
-}
-
-XRC(number_zero_and_beyond_the_table__invalid_request)
-{
-	static const uint32_t numbers[] = {0, 0xffff, 0xffffff, 0x10001};
-
-	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++) {
-		hostile_start(&h, IBV_QPT_XRC_RECV);
-		h.srqn = numbers[i];
-		hostile_send(&h, ROCEMU_XRC_WRITE_ONLY, 0, 8);
-		EXPECT(&h, "drop XRC_SRQ; nak 61 0/0; event QP_REQ_ERR; "
-			   "event QP_LAST_WQE_REACHED; ERR");
-		hostile_free(&h);
-	}
-}
-
-XRC(send_with_inv__nothing_a_target_could_have_bound__no_answer)
-{
-	hostile_start(&h, IBV_QPT_XRC_RECV);
-	hostile_recv(&h, 1, 0, 1000);
-	hostile_send(&h, ROCEMU_XRC_SEND_ONLY_INV, 0, 8);
-	EXPECT(&h, "drop ACCESS; recv 1 MW_BIND_ERR; event QP_LAST_WQE_REACHED; ERR");
-	hostile_free(&h);
-}
-
-XRC(srq_limit__event_once)
-{
-	struct ibv_srq_attr attr = {.srq_limit = 1};
-
-	hostile_start(&h, IBV_QPT_XRC_RECV);
-	hostile_recv(&h, 1, 0, 8);
-	assert_int_equal(rocemu_srq_modify(h.srq, &attr, IBV_SRQ_LIMIT), 0);
-	hostile_send(&h, ROCEMU_XRC_SEND_ONLY, 0, 8);
-	EXPECT(&h, "ack 0/1; recv 1 len 8; event SRQ_LIMIT_REACHED");
-	hostile_free(&h);
-}
 
 /* ---- states and creation ---- */
 
