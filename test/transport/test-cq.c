@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "transport/cq.h"
+#include "transport/rq.h"
 
 static struct rocemu_ep *new_ep(void)
 {
@@ -543,4 +544,33 @@ TEST(cq_move, in_use_or_late_event__refused)
 	assert_int_equal(rocemu_cq_move(cq, to), -EBUSY);
 	rocemu_ep_free(from);
 	rocemu_ep_free(to);
+}
+
+/* ---- shared receive queues ---- */
+
+TEST(srq_move, with_receives__its_new_endpoint_has_them_and_its_events)
+{
+	struct rocemu_ep *from = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
+	struct rocemu_ep *to =
+		rocemu_ep_new(&(struct rocemu_ep_config){.seed = 2, .domains_of = from});
+	struct ibv_srq_attr attr = {.max_wr = 4, .max_sge = 1}, limit = {.srq_limit = 2};
+	const struct ibv_recv_wr wr = {.wr_id = 7}, *bad;
+	struct rocemu_pd *pd = rocemu_pd_new(from);
+	struct rocemu_srq *srq;
+	struct rocemu_event ev;
+
+	assert_int_equal(rocemu_srq_create(pd, &attr, NULL, &srq), 0);
+	assert_int_equal(rocemu_srq_post(srq, &wr, &bad), 0);
+	srq->refs++;
+	assert_int_equal(rocemu_srq_move(srq, to), -EBUSY);
+	srq->refs--;
+	assert_int_equal(rocemu_srq_move(srq, to), 0);
+	assert_int_equal(rq_count(&srq->rq), 1);
+	assert_int_equal(rocemu_srq_modify(srq, &limit, IBV_SRQ_LIMIT), 0);
+	assert_false(rocemu_ep_next_event(from, &ev));
+	assert_true(rocemu_ep_next_event(to, &ev));
+	assert_int_equal(ev.async, IBV_EVENT_SRQ_LIMIT_REACHED);
+	rocemu_ep_free(to);
+	assert_int_equal(rocemu_pd_free(pd), 0);
+	rocemu_ep_free(from);
 }
