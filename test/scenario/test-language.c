@@ -142,6 +142,9 @@ TEST(language, expectation__met__passes)
 		{"case a\nqp RC\nmodify SQD\nmodify SQD retry_cnt 3\nmodify RTS min_rnr_timer 2\n"
 		 "modify RTS retry_cnt 3 errno EINVAL\n",
 		 "ok"},
+		{"case a\nqp RC\n< SEND_ONLY 0 len 8\nignore\ncounter drop_NO_RECV 1\ncounter "
+		 "keep_slots_in_use 0\n",
+		 "ok"},
 		{"case a\nqp RC srq 1\nsrq limit 1\nexpect event SRQ_LIMIT_REACHED\nsrq destroy "
 		 "errno "
 		 "EBUSY\n",

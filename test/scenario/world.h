@@ -85,6 +85,11 @@ void packet_text(const struct world *w, unsigned end, const struct rocemu_packet
 /** Completions, events, and the error state. */
 void say_rest(struct end *e);
 
+/* ---- counter.c ---- */
+
+/** @return false: there is no counter of this name. */
+bool counter_value(const struct end *e, const char *name, uint64_t *value);
+
 /* ---- input.c ---- */
 
 /** A packet of the peer's, with what it leaves open, comes to the first end. */
