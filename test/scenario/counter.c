@@ -33,6 +33,8 @@ static bool in_use(const struct end *e, const char *name, uint64_t *value)
 		*value = req->inflight;
 	else if (strcmp(name, "lane_in_flight_bytes") == 0)
 		*value = req->peer ? req->peer->inflight : 0;
+	else if (strcmp(name, "congestion_window") == 0)
+		*value = req->peer ? req->peer->cc.cwnd : 0;
 	else if (strcmp(name, "rd_atomic_in_flight") == 0)
 		*value = req->rd_atomic_out;
 	else if (strcmp(name, "credit_limit") == 0)
