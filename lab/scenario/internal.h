@@ -33,6 +33,7 @@ struct round {
 	struct variable with[SCENARIO_VARIABLES], loop[SCENARIO_LOOPS];
 	unsigned withs, loops;
 	unsigned steps;
+	bool ignored[SCENARIO_ENDS]; /* what is left of it at the end */
 };
 
 /* ---- read.c ---- */

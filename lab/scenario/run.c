@@ -368,25 +368,46 @@ static bool expected_text(struct round *r, char *to, size_t size)
 	return n || refuse(r, "what has to come is missing; or 'nothing'");
 }
 
-static bool run_expect(struct round *r)
+/** Does what came match the line? */
+static bool compare(struct round *r, const char *want, const char *got)
 {
-	char want[2 * SCENARIO_LINE_MAX];
-	const char *got;
-
-	if (!expected_text(r, want, sizeof(want)))
-		return false;
-	got = r->b->effects(r->world, r->end);
-	if (r->log)
-		fprintf(r->log, "      > %s\n", *got ? got : "nothing");
 	if (!*got)
 		got = "nothing";
+	if (r->log)
+		fprintf(r->log, "      > %s\n", got);
 	return fnmatch(want, got, FNM_NOESCAPE) == 0 ||
 	       fail(r, "what came is not what is expected\n  expected: %s\n  came:     %.7000s",
 		    want, got);
 }
 
+static bool run_expect(struct round *r)
+{
+	char want[2 * SCENARIO_LINE_MAX];
+
+	return expected_text(r, want, sizeof(want)) &&
+	       compare(r, want, r->b->effects(r->world, r->end));
+}
+
+static bool run_completions(struct round *r)
+{
+	char want[2 * SCENARIO_LINE_MAX];
+	uint64_t n = 1;
+	bool given = r->next < r->nwords && isdigit((unsigned char)*r->word[r->next].text);
+
+	if (given && !need_number(r, "a number", UINT32_MAX, &n))
+		return false;
+	if (!expected_text(r, want, sizeof(want)))
+		return false;
+	for (const char *p = want; !given && (p = strchr(p, ';')); p++)
+		n++;
+	if (strcmp(want, "nothing") == 0)
+		n = 0;
+	return compare(r, want, r->b->completions(r->world, r->end, (unsigned)n));
+}
+
 static bool run_ignore(struct round *r)
 {
+	r->ignored[r->end] |= take_word(r, "rest");
 	if (!end_of_line(r))
 		return false;
 	r->b->effects(r->world, r->end);
@@ -453,6 +474,7 @@ CAN(output)
 CAN(wait)
 CAN(deadline)
 CAN(last)
+CAN(completions)
 CAN(lose)
 CAN(counter)
 CAN(dereg)
@@ -476,6 +498,7 @@ static const struct command commands[] = {
 	{"set", run_set, NULL},
 	{"check", run_check, NULL},
 	{"expect", run_expect, NULL},
+	{"completions", run_completions, can_completions},
 	{"ignore", run_ignore, NULL},
 	{"state", run_state, NULL},
 	{"counter", run_counter, can_counter},
@@ -578,6 +601,12 @@ static bool run_words(struct round *r)
 {
 	if (!step(r))
 		return false;
+	if (take_word(r, "b:"))
+		r->end = 1;
+	else if (take_word(r, "a:"))
+		r->end = 0;
+	if (r->end >= r->setup.ends && r->end)
+		return refuse(r, "there is no end 'b': 'pair' makes two");
 	return take_word(r, "for") ? run_for(r) : run_command(r);
 }
 
@@ -634,12 +663,6 @@ static bool run_line(struct round *r)
 	if (r->log)
 		fprintf(r->log, "%4u  %s\n", r->line->number,
 			r->line->text + strspn(r->line->text, " \t"));
-	if (take_word(r, "b:"))
-		r->end = 1;
-	else
-		take_word(r, "a:");
-	if (r->end && r->setup.ends < 2)
-		return refuse(r, "there is no end 'b': 'pair' makes two");
 	return run_words(r);
 }
 
@@ -660,7 +683,7 @@ static bool run_rest(struct round *r)
 	for (r->end = 0; r->world && r->end < r->setup.ends; r->end++) {
 		const char *got = r->b->effects(r->world, r->end);
 
-		if (*got)
+		if (*got && !r->ignored[r->end])
 			return fail(r, "the case ends, and this was not expected: %.7000s", got);
 	}
 	return true;

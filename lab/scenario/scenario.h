@@ -251,6 +251,11 @@ struct scenario_backend {
 	bool (*deadline)(void *world, uint64_t *ns);
 	/** What an end did since the last call. Valid until the next. */
 	const char *(*effects)(void *world, unsigned end);
+	/**
+	 * The completions of an end since the last look, when there are n, or no more will come.
+	 * What packets there were is forgotten. Valid until the next call.
+	 */
+	const char *(*completions)(void *world, unsigned end, unsigned n);
 	/** The next packets of an end whose text matches pattern are lost: times of them. */
 	int (*lose)(void *world, unsigned end, const char *pattern, unsigned times);
 	enum ibv_qp_state (*state)(void *world, unsigned end);

@@ -49,6 +49,7 @@ import cases_robust
 import cases_rsocket
 import cases_sanitizers
 import cases_scale
+import cases_scenarios
 import cases_shm
 import cases_shm_peers
 import cases_soak
@@ -60,7 +61,7 @@ import cases_users
 import cases_verbs
 import cases_why
 
-MODULES = (cases_addresses, cases_attack, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_names,
+MODULES = (cases_addresses, cases_attack, cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_scenarios, cases_mcast, cases_names,
            cases_network, cases_interface, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_refused, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_scale,

@@ -10,11 +10,7 @@
  *	first|middle|last|only PSN+LEN   READ responses
  *	atomic PSN/MSN =VALUE      atomic response
  *	cnp                        congestion notification
- *	send ID, write ID, read ID len N, comp_swap ID len N, fetch_add ID len N, flush ID,
- *	atomic_write ID, bind_mw ID, local_inv ID    a send request completed
- *	send ID STATUS             one of any kind, in error: IBV_WC_ left out
- *	recv ID len N [inv] [imm N] [grh from QPN] [sl N] [sol] [write]
- *	recv ID STATUS
+ *	send 1, recv 1 len 8, ...  completions: scenario_completion_text()
  *	event NAME                 asynchronous event, IBV_EVENT_ left out
  *	ERR                        the QP is in the error state (once)
  * PSNs count from the first of their direction. Packets come in the order in which they were
@@ -121,101 +117,39 @@ void packet_text(const struct world *w, unsigned end, const struct rocemu_packet
 
 /* ---- completions and events ---- */
 
-static const char *status_name(enum ibv_wc_status status)
+void say_completions(struct end *e)
 {
-	static const char *const names[] = {
-#define N(name) [IBV_WC_##name] = #name
-		N(SUCCESS),	   N(LOC_LEN_ERR),	 N(LOC_QP_OP_ERR),  N(LOC_EEC_OP_ERR),
-		N(LOC_PROT_ERR),   N(WR_FLUSH_ERR),	 N(MW_BIND_ERR),    N(BAD_RESP_ERR),
-		N(LOC_ACCESS_ERR), N(REM_INV_REQ_ERR),	 N(REM_ACCESS_ERR), N(REM_OP_ERR),
-		N(RETRY_EXC_ERR),  N(RNR_RETRY_EXC_ERR),
-#undef N
-	};
+	struct rocemu_cqe cqe;
 
-	return (size_t)status < ARRAY_LEN(names) && names[status] ? names[status] : "?";
-}
+	while (rocemu_cq_poll(e->cq, &cqe, 1)) {
+		const struct scenario_completion c = {
+			.id = cqe.wr_id,
+			.status = cqe.status,
+			.opcode = cqe.opcode,
+			.byte_len = cqe.byte_len,
+			.imm = cqe.imm,
+			.src_qp = cqe.src_qp,
+			.flags = cqe.wc_flags,
+			.sl = cqe.sl,
+			.solicited = cqe.solicited,
+		};
+		char text[160];
 
-static const char *event_name(enum ibv_event_type type)
-{
-	static const char *const names[] = {
-#define N(name) [IBV_EVENT_##name] = #name
-		N(CQ_ERR),   N(QP_FATAL),   N(QP_REQ_ERR),	  N(QP_ACCESS_ERR),
-		N(COMM_EST), N(SQ_DRAINED), N(SRQ_LIMIT_REACHED), N(QP_LAST_WQE_REACHED),
-#undef N
-	};
-
-	return (size_t)type < ARRAY_LEN(names) && names[type] ? names[type] : "?";
-}
-
-static void say_recv(struct end *e, const struct rocemu_cqe *c, unsigned long long id)
-{
-	char imm[24] = "", grh[32] = "", sl[16] = "";
-
-	if (c->wc_flags & IBV_WC_WITH_IMM)
-		snprintf(imm, sizeof(imm), " imm %x", c->imm);
-	if (c->wc_flags & IBV_WC_GRH)
-		snprintf(grh, sizeof(grh), " grh from %x", c->src_qp);
-	if (c->sl)
-		snprintf(sl, sizeof(sl), " sl %u", c->sl);
-	say(e, "recv %llu len %u%s%s%s%s%s%s", id, c->byte_len,
-	    c->wc_flags & IBV_WC_WITH_INV ? " inv" : "", imm, grh, sl, c->solicited ? " sol" : "",
-	    c->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? " write" : "");
-}
-
-static const char *request_name(enum ibv_wc_opcode opcode)
-{
-	switch ((int)opcode) {
-	case IBV_WC_SEND:
-		return "send";
-	case IBV_WC_RDMA_WRITE:
-		return "write";
-	case IBV_WC_RDMA_READ:
-		return "read";
-	case IBV_WC_COMP_SWAP:
-		return "comp_swap";
-	case IBV_WC_FETCH_ADD:
-		return "fetch_add";
-	case IBV_WC_BIND_MW:
-		return "bind_mw";
-	case IBV_WC_LOCAL_INV:
-		return "local_inv";
-	case ROCEMU_WC_FLUSH:
-		return "flush";
-	case ROCEMU_WC_ATOMIC_WRITE:
-		return "atomic_write";
-	default:
-		return "?";
+		if (cqe.qpn != rocemu_qp_num(e->qp))
+			say(e, "completion of QP %x", cqe.qpn);
+		scenario_completion_text(&c, text, sizeof(text));
+		say(e, "%s", text);
 	}
-}
-
-static void say_cqe(struct end *e, const struct rocemu_cqe *c)
-{
-	const bool recv = c->wr_id >> RECV_ID_BIT;
-	const unsigned long long id = c->wr_id & ~(1ull << RECV_ID_BIT);
-
-	if (c->qpn != rocemu_qp_num(e->qp))
-		say(e, "completion of QP %x", c->qpn);
-	if (c->status != IBV_WC_SUCCESS)
-		say(e, "%s %llu %s", recv ? "recv" : "send", id, status_name(c->status));
-	else if (recv)
-		say_recv(e, c, id);
-	else if (c->opcode == IBV_WC_RDMA_READ || c->opcode == IBV_WC_COMP_SWAP ||
-		 c->opcode == IBV_WC_FETCH_ADD)
-		say(e, "%s %llu len %u", request_name(c->opcode), id, c->byte_len);
-	else
-		say(e, "%s %llu", request_name(c->opcode), id);
 }
 
 void say_rest(struct end *e)
 {
 	struct rocemu_event ev;
-	struct rocemu_cqe cqe;
 
-	while (rocemu_cq_poll(e->cq, &cqe, 1))
-		say_cqe(e, &cqe);
+	say_completions(e);
 	while (rocemu_ep_next_event(e->ep, &ev))
 		if (ev.type != ROCEMU_EVENT_CQ)
-			say(e, "event %s", event_name(ev.async));
+			say(e, "event %s", scenario_event_name(ev.async));
 	if (rocemu_qp_state(e->qp) == IBV_QPS_ERR && !e->told_error) {
 		e->told_error = true;
 		say(e, "ERR");

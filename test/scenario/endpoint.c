@@ -152,14 +152,6 @@ static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_
 	}
 }
 
-static enum ibv_mtu mtu_code(uint32_t bytes)
-{
-	for (enum ibv_mtu m = IBV_MTU_256; m < IBV_MTU_4096; m++)
-		if (bytes <= 128u << m)
-			return m;
-	return IBV_MTU_4096;
-}
-
 struct rocemu_gid peer_gid(const struct world *w, unsigned end)
 {
 	struct rocemu_gid gid = w->end[end]->gid;
@@ -187,7 +179,7 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 	struct ibv_qp_attr a = {
 		.qp_state = to,
 		.port_num = 1,
-		.path_mtu = mtu_code(s->mtu),
+		.path_mtu = scenario_mtu(s->mtu),
 		.dest_qp_num = peer_qpn(w, end),
 		/* Of a pair, one's first PSN to send is the other's to receive. */
 		.rq_psn = end ? s->sq_psn : s->rq_psn,
@@ -335,6 +327,20 @@ static void set_remote(const struct world *w, const struct scenario_request *r,
 	wr->wr.rdma.rkey = rkey;
 }
 
+/** Inline data is read when it is posted, whatever is there. */
+static bool inline_fits(const struct scenario_request *r)
+{
+	const struct scenario_sge all = {.at = r->from, .len = r->len};
+
+	for (unsigned i = 0; i < MAX(r->sges, 1u); i++) {
+		const struct scenario_sge *s = r->sges ? &r->sge[i] : &all;
+
+		if (s->len > SCENARIO_AREA - s->at.offset)
+			return false;
+	}
+	return true;
+}
+
 static int post_send(void *world, unsigned end, const struct scenario_request *r)
 {
 	struct world *w = world;
@@ -350,7 +356,9 @@ static int post_send(void *world, unsigned end, const struct scenario_request *r
 	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
 	int error;
 
-	wr.wr_id &= ~(1ull << RECV_ID_BIT);
+	if (r->flags & IBV_SEND_INLINE && !inline_fits(r))
+		return -EINVAL;
+	wr.wr_id &= ~SCENARIO_RECV_ID;
 	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV ||
 	    (int)r->opcode == ROCEMU_WR_FLUSH)
 		wr.invalidate_rkey = r->imm;
@@ -378,7 +386,7 @@ static int post_recv(void *world, unsigned end, const struct scenario_request *r
 	const struct ibv_recv_wr *bad;
 	int error;
 
-	wr.wr_id |= 1ull << RECV_ID_BIT;
+	wr.wr_id |= SCENARIO_RECV_ID;
 	error = e->srq ? rocemu_srq_post(e->srq, &wr, &bad)
 		       : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
 	e->recvs += !error;
@@ -556,6 +564,14 @@ static int lose(void *world, unsigned end, const char *pattern, unsigned times)
 
 /* ---- looks ---- */
 
+static const char *take_log(struct end *e)
+{
+	memcpy(e->text, e->log, e->log_len + 1);
+	e->log_len = 0;
+	e->log[0] = 0;
+	return e->text;
+}
+
 static const char *effects(void *world, unsigned end)
 {
 	struct world *w = world;
@@ -563,10 +579,24 @@ static const char *effects(void *world, unsigned end)
 
 	send_all(w);
 	say_rest(e);
-	memcpy(e->text, e->log, e->log_len + 1);
-	e->log_len = 0;
-	e->log[0] = 0;
-	return e->text;
+	return take_log(e);
+}
+
+static const char *completions(void *world, unsigned end, unsigned n)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+
+	(void)n;
+	if (w->setup.ends == SCENARIO_ENDS)
+		wait(w, UINT64_MAX);
+	else
+		send_all(w);
+	/* The packets are not looked at. */
+	for (unsigned i = 0; i < w->setup.ends; i++)
+		take_log(w->end[i]);
+	say_completions(e);
+	return take_log(e);
 }
 
 static enum ibv_qp_state state(void *world, unsigned end)
@@ -650,6 +680,7 @@ const struct scenario_backend scenario_endpoint = {
 	.wait = wait,
 	.deadline = deadline,
 	.effects = effects,
+	.completions = completions,
 	.lose = lose,
 	.state = state,
 	.counter = counter,

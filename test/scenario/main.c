@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Carries scenarios out with endpoints in memory: scenario [OPTIONS] FILE... */
+/*
+ * Carries scenarios out: scenario with endpoints in memory; scenario-verbs (compiled with
+ * WITH_VERBS) with queue pairs of a device.
+ */
+#include <errno.h>
 #include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef WITH_VERBS
+#include "verbs.h"
+static const struct scenario_backend *const backend = &scenario_verbs;
+#define NAME "scenario-verbs --device NAME"
+#define WITH "pairs of queue pairs of a device"
+#define MORE "  --device NAME   the device (ibv_devices)\n  --gid N         index of its GID (0)\n"
+#else
 #include "endpoint.h"
+static const struct scenario_backend *const backend = &scenario_endpoint;
+#define NAME "scenario"
+#define WITH "endpoints in memory, in virtual time"
+#define MORE ""
+#endif
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static const char usage[] =
-	"Usage: scenario [OPTION]... FILE...\n"
-	"Carries out the cases of scenario files with endpoints in memory, in virtual time.\n"
-	"\n"
-	"  --only PATTERN  cases whose name matches (fnmatch, or a part of the name)\n"
+	"Usage: " NAME " [OPTION]... FILE...\n"
+	"Carries out the cases of scenario files with " WITH ".\n"
+	"\n" MORE "  --only PATTERN  cases whose name matches (fnmatch, or a part of the name)\n"
 	"  --list          print the names and the number of rounds instead\n"
 	"  --verbose       print each line and what came\n"
 	"  --words         print the words of the language\n"
@@ -25,6 +40,8 @@ static const char usage[] =
 struct options {
 	const char *only;
 	bool list, verbose;
+	const char *device;
+	int gid;
 };
 
 struct totals {
@@ -83,7 +100,7 @@ static void run_case(const struct scenario *s, unsigned i, const struct options 
 	for (unsigned round = 0; round < c->rounds; round++) {
 		if (o->verbose)
 			printf("%s\n", c->head.text);
-		scenario_run(s, i, round, &scenario_endpoint, o->verbose ? stdout : NULL, &r);
+		scenario_run(s, i, round, backend, o->verbose ? stdout : NULL, &r);
 		if (r.verdict == SCENARIO_PASS)
 			continue;
 		fflush(stdout);
@@ -110,26 +127,49 @@ static void run_file(const char *name, const struct options *o, struct totals *t
 	free(text);
 }
 
-int main(int argc, char **argv)
+/** false: usage. */
+static bool use_device(const struct options *o)
 {
-	static const struct option long_options[] = {
-		{"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
-		{"verbose", no_argument, NULL, 'v'},	{"words", no_argument, NULL, 'w'},
-		{"help", no_argument, NULL, 'h'},	{0}};
-	struct options o = {0};
-	struct totals t = {0};
+#ifdef WITH_VERBS
+	int error = o->device ? scenario_verbs_device(o->device, o->gid) : -EINVAL;
+
+	if (o->device && error)
+		fprintf(stderr, "%s: %s\n", o->device, strerror(-error));
+	return !error;
+#else
+	return !o->device;
+#endif
+}
+
+enum { GO_ON = -1 };
+
+/** @return GO_ON, or an exit code. */
+static int read_options(int argc, char **argv, struct options *o)
+{
+	static const struct option known[] = {
+		{"device", required_argument, NULL, 'd'}, {"gid", required_argument, NULL, 'g'},
+		{"only", required_argument, NULL, 'o'},	  {"list", no_argument, NULL, 'l'},
+		{"verbose", no_argument, NULL, 'v'},	  {"words", no_argument, NULL, 'w'},
+		{"help", no_argument, NULL, 'h'},	  {0},
+	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (c) {
+		case 'd':
+			o->device = optarg;
+			break;
+		case 'g':
+			o->gid = atoi(optarg);
+			break;
 		case 'o':
-			o.only = optarg;
+			o->only = optarg;
 			break;
 		case 'l':
-			o.list = true;
+			o->list = true;
 			break;
 		case 'v':
-			o.verbose = true;
+			o->verbose = true;
 			break;
 		case 'w':
 			scenario_print_words(stdout);
@@ -142,10 +182,20 @@ int main(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
-	if (optind == argc) {
-		fputs(usage, stderr);
-		return EXIT_USAGE;
-	}
+	if (optind < argc && use_device(o))
+		return GO_ON;
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {0};
+	struct totals t = {0};
+	int code = read_options(argc, argv, &o);
+
+	if (code != GO_ON)
+		return code;
 	for (; optind < argc; optind++)
 		run_file(argv[optind], &o, &t);
 	printf("%u cases in %u rounds, %u failed\n", t.cases, t.rounds, t.failed);

@@ -5,13 +5,12 @@
 
 #include <rocemu/endpoint.h>
 
-#include "scenario/scenario.h"
+#include "scenario/names.h"
 
 enum {
 	PEER_QPN = 7 << 14 | 3, /* of the peer that writes packets */
 	LOG_LEN = 8192,
 	LOSE_MAX = 8,
-	RECV_ID_BIT = 63, /* of wr_id: a receive */
 };
 
 struct end {
@@ -82,7 +81,9 @@ void say_drop(struct end *e, enum rocemu_drop why);
 /** The text of a packet that an end sends. */
 void packet_text(const struct world *w, unsigned end, const struct rocemu_packet *p, char *to,
 		 size_t size);
-/** Completions, events, and the error state. */
+/** Completions. */
+void say_completions(struct end *e);
+/** These, events, and the error state. */
 void say_rest(struct end *e);
 
 /* ---- counter.c ---- */
