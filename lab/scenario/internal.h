@@ -36,6 +36,12 @@ struct round {
 	bool ignored[SCENARIO_ENDS]; /* what is left of it at the end */
 };
 
+/** A word that stands for a value. */
+struct name {
+	const char *text;
+	unsigned value;
+};
+
 /* ---- read.c ---- */
 
 /**
@@ -63,15 +69,8 @@ bool take_word(struct round *r, const char *text);
 const char *need_word(struct round *r, const char *what);
 bool end_of_line(struct round *r);
 
-/**
- * A number: "12", "0x1f", the name of a loop, a key ("mem.rkey", "b:recv.lkey"), and sums,
- * differences and products of them.
- */
-bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
-bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
-bool need_time(struct round *r, uint64_t *ns);
-/** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
-bool need_place(struct round *r, struct scenario_place *p);
+/** Areas: those that are registered come first. */
+extern const struct name area_names[SCENARIO_AREAS + 1];
 bool need_area(struct round *r, enum scenario_area *area);
 bool need_state(struct round *r, enum ibv_qp_state *state);
 
@@ -91,5 +90,24 @@ bool read_modify(struct round *r, enum ibv_qp_state *to, struct scenario_setup *
 bool read_reg(struct round *r, enum scenario_area *area, int *access, bool *other_pd, int *error);
 /** The result that the line states: "errno ENOMEM" at its end; otherwise 0. */
 bool read_errno(struct round *r, int *error);
+
+/* ---- value.c ---- */
+
+/**
+ * A number: "12", "0x1f", the name of a loop, a key ("mem.rkey", "b:recv.lkey"), and sums,
+ * differences and products of them.
+ */
+bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
+bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
+bool need_time(struct round *r, uint64_t *ns);
+/** A PSN, counted from the first of its direction: negative ones are before it. */
+bool need_psn(struct round *r, uint32_t *psn);
+/** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
+bool need_place(struct round *r, struct scenario_place *p);
+
+/* ---- memory.c: commands ---- */
+
+bool run_set(struct round *r);
+bool run_check(struct round *r);
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the words of a line mean: numbers, places, and the fields of packets, requests and QPs. */
+/* What the words of a line mean: names, and the fields of packets, requests and QPs. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "scenario/internal.h"
 
 #include "base/util.h"
-#include "fault/parse.h"
 
 /** A field that is set by its name and a number. */
 struct field {
@@ -38,11 +36,6 @@ static const struct field request_fields[] = {
 #define X(name, member, max) FIELD(scenario_request, name, member, max),
 	SCENARIO_REQUEST_FIELDS(X)
 #undef X
-};
-
-struct name {
-	const char *text;
-	unsigned value;
 };
 
 static const struct name types[] = {
@@ -89,7 +82,7 @@ static const struct name naks[] = {
 	{"REM_ACCESS", ROCEMU_NAK_REM_ACCESS}, {"REM_OP", ROCEMU_NAK_REM_OP},
 	{"INV_RD", ROCEMU_NAK_INV_RD},
 };
-static const struct name areas[] = {
+const struct name area_names[] = {
 	{"mem", SCENARIO_MEM},
 	{"send", SCENARIO_SEND},
 	{"recv", SCENARIO_RECV},
@@ -133,7 +126,7 @@ void print_words(FILE *f)
 	PRINT(f, "flags", flags, text);
 	PRINT(f, "of a packet", packet_fields, name);
 	PRINT(f, "NAKs", naks, text);
-	PRINT(f, "areas", areas, text);
+	PRINT(f, "areas", area_names, text);
 	PRINT(f, "errors", errnos, text);
 }
 
@@ -253,175 +246,11 @@ static bool need_bits(struct round *r, const struct name *names, size_t n, const
 	return true;
 }
 
-/* ---- numbers ---- */
-
-static bool loop_value(const struct round *r, const char *name, size_t len, uint64_t *out)
-{
-	for (unsigned i = 0; i < r->loops; i++) {
-		if (strlen(r->loop[i].name) == len && memcmp(r->loop[i].name, name, len) == 0) {
-			*out = r->loop[i].number;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool of_end(struct round *r, const char **w, uint8_t *end)
-{
-	*end = (uint8_t)r->end;
-	if ((*w)[0] != 'a' && (*w)[0] != 'b')
-		return true;
-	if ((*w)[1] != ':')
-		return true;
-	*end = (*w)[0] == 'b';
-	*w += 2;
-	return *end < r->setup.ends || refuse(r, "there is no end 'b': 'pair' makes two");
-}
-
-/** "mem.rkey" and its like. */
-static bool key_value(struct round *r, const char *name, uint64_t *out)
-{
-	uint8_t end;
-
-	if (!r->world || !r->b->key || !of_end(r, &name, &end))
-		return false;
-	for (size_t i = 0; i < SCENARIO_AREAS; i++) {
-		const char *kind = name + strlen(areas[i].text);
-		bool remote;
-
-		if (strncmp(areas[i].text, name, strlen(areas[i].text)) != 0)
-			continue;
-		remote = strcmp(kind, ".rkey") == 0;
-		if (!remote && strcmp(kind, ".lkey") != 0)
-			return false;
-		*out = r->b->key(r->world, end, (enum scenario_area)areas[i].value, remote);
-		return true;
-	}
-	return false;
-}
-
-/** A number or the name of one, at the front of *p. */
-static bool operand(struct round *r, const char **p, uint64_t *out)
-{
-	size_t len = strcspn(*p, "+-*");
-	char digits[SCENARIO_WORD_LEN];
-
-	if (!len || len >= sizeof(digits))
-		return false;
-	memcpy(digits, *p, len);
-	digits[len] = 0;
-	if (!loop_value(r, *p, len, out) && !fault_value_number(digits, UINT64_MAX, out) &&
-	    !key_value(r, digits, out))
-		return false;
-	*p += len;
-	return true;
-}
-
-static bool product(struct round *r, const char **p, uint64_t *out)
-{
-	if (!operand(r, p, out))
-		return false;
-	while (**p == '*') {
-		uint64_t v;
-
-		++*p;
-		if (!operand(r, p, &v))
-			return false;
-		*out *= v;
-	}
-	return true;
-}
-
-bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out)
-{
-	const char *p = text;
-	uint64_t sum = 0;
-	bool minus = *p == '-';
-
-	p += minus;
-	for (;;) {
-		uint64_t v;
-
-		if (!product(r, &p, &v))
-			return refuse(r, "'%s' is not a number", text);
-		sum = minus ? sum - v : sum + v;
-		if (!*p)
-			break;
-		minus = *p++ == '-';
-	}
-	if (sum > max)
-		return refuse(r, "'%s' is larger than %llu, or negative", text,
-			      (unsigned long long)max);
-	*out = sum;
-	return true;
-}
-
-bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out)
-{
-	const char *w = need_word(r, what);
-
-	return w && number_of(r, w, max, out);
-}
-
-bool need_time(struct round *r, uint64_t *ns)
-{
-	const char *w = need_word(r, "a time");
-
-	return w && (fault_value_time(w, 3600ull * NS_PER_S, ns) ||
-		     refuse(r, "'%s' is not a time of up to an hour, such as 10us", w));
-}
-
-/** A PSN, counted from the first of its direction: negative ones are before it. */
-static bool need_psn(struct round *r, uint32_t *psn)
-{
-	const char *w = need_word(r, "a PSN");
-	uint64_t v;
-
-	if (!w || !number_of(r, w, UINT64_MAX, &v))
-		return false;
-	if (v > ROCEMU_PSN_MASK && -v > ROCEMU_PSN_MASK)
-		return refuse(r, "'%s' is not a PSN of 24 bits", w);
-	*psn = v & ROCEMU_PSN_MASK;
-	return true;
-}
-
-/* ---- places ---- */
-
-bool need_place(struct round *r, struct scenario_place *p)
-{
-	const char *w = need_word(r, "a place such as mem+8");
-	uint64_t max = SCENARIO_AREA;
-
-	if (!w || !of_end(r, &w, &p->end))
-		return false;
-	p->area = SCENARIO_NOWHERE;
-	for (size_t i = 0; i < ARRAY_LEN(areas); i++) {
-		const size_t len = strlen(areas[i].text);
-
-		if (strncmp(w, areas[i].text, len) != 0 || (w[len] && !strchr("+-", w[len])))
-			continue;
-		p->area = (uint8_t)areas[i].value;
-		p->offset = 0;
-		w += len;
-		if (!*w)
-			return true;
-		if (*w++ == '-') {
-			if (!number_of(r, w, max, &p->offset))
-				return false;
-			p->offset = -p->offset;
-			return true;
-		}
-	}
-	if (p->area == SCENARIO_NOWHERE)
-		max = UINT64_MAX;
-	return number_of(r, w, max, &p->offset);
-}
-
 bool need_area(struct round *r, enum scenario_area *area)
 {
 	unsigned v;
 
-	if (!need_name(r, areas, SCENARIO_AREAS, "an area of memory", &v))
+	if (!need_name(r, area_names, SCENARIO_AREAS, "an area of memory", &v))
 		return false;
 	*area = (enum scenario_area)v;
 	return true;

@@ -163,7 +163,7 @@ struct rocemu_gid peer_gid(const struct world *w, unsigned end)
 	return gid;
 }
 
-static uint32_t peer_qpn(const struct world *w, unsigned end)
+uint32_t peer_qpn(const struct world *w, unsigned end)
 {
 	return w->setup.ends == 1 ? (uint32_t)PEER_QPN : rocemu_qp_num(w->end[!end]->qp);
 }
@@ -277,120 +277,6 @@ static void *start(const struct scenario_setup *s, int *error)
 		return w;
 	world_free(w);
 	return NULL;
-}
-
-/* ---- requests ---- */
-
-static uint64_t address(const struct scenario_place *p)
-{
-	return p->offset + (p->area < SCENARIO_AREAS ? area_iova(p->area) : 0);
-}
-
-/** @return how many sge[] are used. */
-static int sges_of(const struct world *w, const struct scenario_request *r,
-		   struct ibv_sge sge[SCENARIO_SGES])
-{
-	const struct scenario_sge all = {.at = r->from, .len = r->len};
-	const struct scenario_sge *s = r->sges ? r->sge : &all;
-	const unsigned n = r->sges ? r->sges : 1;
-
-	for (unsigned i = 0; i < n; i++) {
-		const struct end *e = w->end[s[i].at.end];
-
-		sge[i] = (struct ibv_sge){
-			.addr = address(&s[i].at),
-			.length = s[i].len,
-			.lkey = r->lkey ? r->lkey : e->lkey[s[i].at.area],
-		};
-		if (r->flags & IBV_SEND_INLINE)
-			sge[i].addr = (uintptr_t)(e->memory[s[i].at.area] + s[i].at.offset);
-	}
-	return (int)n;
-}
-
-static void set_remote(const struct world *w, const struct scenario_request *r,
-		       struct ibv_send_wr *wr)
-{
-	const struct end *to = w->end[r->to.end];
-	const unsigned area = r->to.area < SCENARIO_AREAS ? r->to.area : SCENARIO_MEM;
-	const uint32_t rkey = r->rkey ? r->rkey : to->rkey[area];
-
-	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr->wr.atomic.remote_addr = address(&r->to);
-		wr->wr.atomic.rkey = rkey;
-		wr->wr.atomic.swap = r->swap_add;
-		wr->wr.atomic.compare_add =
-			r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? r->compare : r->swap_add;
-		return;
-	}
-	wr->wr.rdma.remote_addr = address(&r->to);
-	wr->wr.rdma.rkey = rkey;
-}
-
-/** Inline data is read when it is posted, whatever is there. */
-static bool inline_fits(const struct scenario_request *r)
-{
-	const struct scenario_sge all = {.at = r->from, .len = r->len};
-
-	for (unsigned i = 0; i < MAX(r->sges, 1u); i++) {
-		const struct scenario_sge *s = r->sges ? &r->sge[i] : &all;
-
-		if (s->len > SCENARIO_AREA - s->at.offset)
-			return false;
-	}
-	return true;
-}
-
-static int post_send(void *world, unsigned end, const struct scenario_request *r)
-{
-	struct world *w = world;
-	struct end *e = w->end[end];
-	struct ibv_sge sge[SCENARIO_SGES];
-	struct ibv_send_wr wr = {
-		.wr_id = r->id ? r->id : e->sends + 1,
-		.opcode = r->opcode,
-		.sg_list = sge,
-		.num_sge = sges_of(w, r, sge),
-		.send_flags = r->flags,
-	};
-	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
-	int error;
-
-	if (r->flags & IBV_SEND_INLINE && !inline_fits(r))
-		return -EINVAL;
-	wr.wr_id &= ~SCENARIO_RECV_ID;
-	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV ||
-	    (int)r->opcode == ROCEMU_WR_FLUSH)
-		wr.invalidate_rkey = r->imm;
-	else
-		wr.imm_data = htobe32(r->imm);
-	if (w->setup.type == IBV_QPT_UD) {
-		wr.wr.ud.remote_qpn = peer_qpn(w, end);
-		wr.wr.ud.remote_qkey = w->setup.qkey;
-	} else {
-		set_remote(w, r, &wr);
-	}
-	error = rocemu_qp_post_send(e->qp, w->now, &wr, &path);
-	e->sends += !error;
-	return error;
-}
-
-static int post_recv(void *world, unsigned end, const struct scenario_request *r)
-{
-	struct world *w = world;
-	struct end *e = w->end[end];
-	struct ibv_sge sge[SCENARIO_SGES];
-	struct ibv_recv_wr wr = {.wr_id = r->id ? r->id : e->recvs + 1,
-				 .sg_list = sge,
-				 .num_sge = sges_of(w, r, sge)};
-	const struct ibv_recv_wr *bad;
-	int error;
-
-	wr.wr_id |= SCENARIO_RECV_ID;
-	error = e->srq ? rocemu_srq_post(e->srq, &wr, &bad)
-		       : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
-	e->recvs += !error;
-	return error;
 }
 
 /* ---- packets and time ---- */
@@ -672,8 +558,8 @@ static int srq_destroy(void *world, unsigned end)
 const struct scenario_backend scenario_endpoint = {
 	.start = start,
 	.end = world_free,
-	.post_send = post_send,
-	.post_recv = post_recv,
+	.post_send = world_post_send,
+	.post_recv = world_post_recv,
 	.modify = modify,
 	.input = input,
 	.output = output,
@@ -691,5 +577,5 @@ const struct scenario_backend scenario_endpoint = {
 	.srq_limit = srq_limit,
 	.srq_destroy = srq_destroy,
 	.last = last,
-	.address = address,
+	.address = place_address,
 };

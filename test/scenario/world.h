@@ -72,6 +72,14 @@ static inline uint64_t area_iova(unsigned area)
 
 /** The address of an end's peer. */
 struct rocemu_gid peer_gid(const struct world *w, unsigned end);
+uint32_t peer_qpn(const struct world *w, unsigned end);
+
+/* ---- request.c ---- */
+
+/** As it is in packets and requests. */
+uint64_t place_address(const struct scenario_place *p);
+int world_post_send(void *world, unsigned end, const struct scenario_request *r);
+int world_post_recv(void *world, unsigned end, const struct scenario_request *r);
 
 /* ---- effects.c ---- */
 

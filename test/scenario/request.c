@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests that a scenario posts. */
+#include <endian.h>
+#include <errno.h>
+
+#include "world.h"
+
+#include "base/util.h"
+#include "transport/qp.h"
+
+uint64_t place_address(const struct scenario_place *p)
+{
+	return p->offset + (p->area < SCENARIO_AREAS ? area_iova(p->area) : 0);
+}
+
+/** @return how many sge[] are used. */
+static int sges_of(const struct world *w, const struct scenario_request *r,
+		   struct ibv_sge sge[SCENARIO_SGES])
+{
+	const struct scenario_sge all = {.at = r->from, .len = r->len};
+	const struct scenario_sge *s = r->sges ? r->sge : &all;
+	const unsigned n = r->sges ? r->sges : 1;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct end *e = w->end[s[i].at.end];
+
+		sge[i] = (struct ibv_sge){
+			.addr = place_address(&s[i].at),
+			.length = s[i].len,
+			.lkey = r->lkey ? r->lkey : e->lkey[s[i].at.area],
+		};
+		if (r->flags & IBV_SEND_INLINE)
+			sge[i].addr = (uintptr_t)(e->memory[s[i].at.area] + s[i].at.offset);
+	}
+	return (int)n;
+}
+
+static void set_remote(const struct world *w, const struct scenario_request *r,
+		       struct ibv_send_wr *wr)
+{
+	const struct end *to = w->end[r->to.end];
+	const unsigned area = r->to.area < SCENARIO_AREAS ? r->to.area : SCENARIO_MEM;
+	const uint32_t rkey = r->rkey ? r->rkey : to->rkey[area];
+
+	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->wr.atomic.remote_addr = place_address(&r->to);
+		wr->wr.atomic.rkey = rkey;
+		wr->wr.atomic.swap = r->swap_add;
+		wr->wr.atomic.compare_add =
+			r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? r->compare : r->swap_add;
+		return;
+	}
+	wr->wr.rdma.remote_addr = place_address(&r->to);
+	wr->wr.rdma.rkey = rkey;
+}
+
+/** Inline data is read when it is posted, whatever is there. */
+static bool inline_fits(const struct scenario_request *r)
+{
+	const struct scenario_sge all = {.at = r->from, .len = r->len};
+
+	for (unsigned i = 0; i < MAX(r->sges, 1u); i++) {
+		const struct scenario_sge *s = r->sges ? &r->sge[i] : &all;
+
+		if (s->len > SCENARIO_AREA - s->at.offset)
+			return false;
+	}
+	return true;
+}
+
+int world_post_send(void *world, unsigned end, const struct scenario_request *r)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+	struct ibv_sge sge[SCENARIO_SGES];
+	struct ibv_send_wr wr = {
+		.wr_id = r->id ? r->id : e->sends + 1,
+		.opcode = r->opcode,
+		.sg_list = sge,
+		.num_sge = sges_of(w, r, sge),
+		.send_flags = r->flags,
+	};
+	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
+	int error;
+
+	if (r->flags & IBV_SEND_INLINE && !inline_fits(r))
+		return -EINVAL;
+	wr.wr_id &= ~SCENARIO_RECV_ID;
+	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV ||
+	    (int)r->opcode == ROCEMU_WR_FLUSH)
+		wr.invalidate_rkey = r->imm;
+	else
+		wr.imm_data = htobe32(r->imm);
+	if (w->setup.type == IBV_QPT_UD) {
+		wr.wr.ud.remote_qpn = peer_qpn(w, end);
+		wr.wr.ud.remote_qkey = w->setup.qkey;
+	} else {
+		set_remote(w, r, &wr);
+	}
+	error = rocemu_qp_post_send(e->qp, w->now, &wr, &path);
+	e->sends += !error;
+	return error;
+}
+
+int world_post_recv(void *world, unsigned end, const struct scenario_request *r)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+	struct ibv_sge sge[SCENARIO_SGES];
+	struct ibv_recv_wr wr = {.wr_id = r->id ? r->id : e->recvs + 1,
+				 .sg_list = sge,
+				 .num_sge = sges_of(w, r, sge)};
+	const struct ibv_recv_wr *bad;
+	int error;
+
+	wr.wr_id |= SCENARIO_RECV_ID;
+	error = e->srq ? rocemu_srq_post(e->srq, &wr, &bad)
+		       : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
+	e->recvs += !error;
+	return error;
+}
