@@ -94,7 +94,8 @@ bool read_errno(struct round *r, int *error);
 /* ---- value.c ---- */
 
 /**
- * A number: "12", "0x1f", the name of a loop, a key ("mem.rkey", "b:recv.lkey"), and sums,
+ * A number: "12", "0x1f", the name of a loop, a key ("mem.rkey", "b:recv.lkey",
+ * "mw.rkey"), and sums,
  * differences and products of them.
  */
 bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);

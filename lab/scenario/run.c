@@ -156,6 +156,20 @@ static bool run_reg(struct round *r)
 	       expect_result(r, r->b->reg(r->world, r->end, area, access, other_pd), want);
 }
 
+/** "1" or "2", the type, and "other_pd"; "free" */
+static bool run_mw(struct round *r)
+{
+	uint64_t type = 0;
+	bool other_pd;
+	int want;
+
+	if (!take_word(r, "free") && !need_number(r, "a type, or 'free'", 3, &type))
+		return false;
+	other_pd = take_word(r, "other_pd");
+	return read_errno(r, &want) && end_of_line(r) &&
+	       expect_result(r, r->b->mw(r->world, r->end, (unsigned)type, other_pd), want);
+}
+
 /** "limit N", "destroy" */
 static bool run_srq(struct round *r)
 {
@@ -321,6 +335,7 @@ CAN(lose)
 CAN(counter)
 CAN(dereg)
 CAN(reg)
+CAN(mw)
 CAN(srq_limit)
 
 static const struct command commands[] = {
@@ -336,6 +351,7 @@ static const struct command commands[] = {
 	{"lose", run_lose, can_lose},
 	{"dereg", run_dereg, can_dereg},
 	{"reg", run_reg, can_reg},
+	{"mw", run_mw, can_mw},
 	{"srq", run_srq, can_srq_limit},
 	{"set", run_set, NULL},
 	{"check", run_check, NULL},

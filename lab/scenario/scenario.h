@@ -225,6 +225,8 @@ struct scenario_request {
 	uint32_t len;
 	uint32_t rkey, lkey; /* 0: the right one */
 	uint32_t imm;	     /* or the key to invalidate */
+	unsigned access;     /* of a bind: IBV_ACCESS_* */
+	bool no_mr;	     /* of a bind: it names no region */
 	uint64_t swap_add, compare;
 	struct scenario_place from, to;
 	struct scenario_sge sge[SCENARIO_SGES];
@@ -275,6 +277,11 @@ struct scenario_backend {
 	int (*reg)(void *world, unsigned end, enum scenario_area area, int access, bool other_pd);
 	/** The R_Key of an area, or its L_Key. */
 	uint32_t (*key)(void *world, unsigned end, enum scenario_area area, bool remote);
+	/** A new memory window, which the end has from now on, of type 1 or 2; 0: free the one it
+	 * has. */
+	int (*mw)(void *world, unsigned end, unsigned type, bool other_pd);
+	/** The R_Key of the window. @return false: there is none. */
+	bool (*mw_key)(void *world, unsigned end, uint32_t *rkey);
 	int (*srq_limit)(void *world, unsigned end, uint32_t limit);
 	int (*srq_destroy)(void *world, unsigned end);
 };

@@ -35,9 +35,16 @@ static bool of_end(struct round *r, const char **w, uint8_t *end)
 /** "mem.rkey" and its like. */
 static bool key_value(struct round *r, const char *name, uint64_t *out)
 {
+	uint32_t window;
 	uint8_t end;
 
-	if (!r->world || !r->b->key || !of_end(r, &name, &end))
+	if (!r->world || !of_end(r, &name, &end))
+		return false;
+	if (strcmp(name, "mw.rkey") == 0 && r->b->mw_key && r->b->mw_key(r->world, end, &window)) {
+		*out = window;
+		return true;
+	}
+	if (!r->b->key)
 		return false;
 	for (size_t i = 0; i < SCENARIO_AREAS; i++) {
 		const char *kind = name + strlen(area_names[i].text);

@@ -57,6 +57,8 @@ static const struct name rights[] = {
 	{"REMOTE_ATOMIC", IBV_ACCESS_REMOTE_ATOMIC},
 	{"FLUSH_GLOBAL", 1 << 8},
 	{"FLUSH_PERSISTENT", 1 << 9},
+	{"MW_BIND", IBV_ACCESS_MW_BIND},
+	{"ZERO_BASED", IBV_ACCESS_ZERO_BASED},
 };
 static const struct name flags[] = {
 	{"FENCE", IBV_SEND_FENCE},
@@ -74,6 +76,7 @@ static const struct name requests[] = {
 	{"ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
 	{"ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
 	{"LOCAL_INV", IBV_WR_LOCAL_INV},
+	{"BIND_MW", IBV_WR_BIND_MW},
 	{"FLUSH", 14},
 	{"ATOMIC_WRITE", 15},
 };
@@ -547,6 +550,11 @@ static bool read_request(struct round *r, struct scenario_request *q, int *error
 		} else if (strcmp(w, "to") == 0) {
 			if (!need_place(r, &q->to))
 				return false;
+		} else if (strcmp(w, "access") == 0) {
+			if (!NEED_BITS(r, rights, "a right", &q->access))
+				return false;
+		} else if (strcmp(w, "no_mr") == 0) {
+			q->no_mr = true;
 		} else if (strcmp(w, "flags") == 0) {
 			if (!NEED_BITS(r, flags, "a flag", &q->flags))
 				return false;
@@ -568,6 +576,8 @@ bool read_send(struct round *r, struct scenario_request *q, int *error)
 	if (!NEED_NAME(r, requests, "an operation", &opcode))
 		return false;
 	q->opcode = (enum ibv_wr_opcode)opcode;
+	if (q->opcode == IBV_WR_BIND_MW)
+		q->from.area = SCENARIO_MEM;
 	return read_request(r, q, error);
 }
 

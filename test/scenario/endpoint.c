@@ -29,8 +29,8 @@ enum {
 
 static const int area_access[SCENARIO_AREAS] = {
 	[SCENARIO_MEM] = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			 IBV_ACCESS_REMOTE_ATOMIC | ROCEMU_ACCESS_FLUSH_GLOBAL |
-			 ROCEMU_ACCESS_FLUSH_PERSISTENT,
+			 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+			 ROCEMU_ACCESS_FLUSH_GLOBAL | ROCEMU_ACCESS_FLUSH_PERSISTENT,
 	[SCENARIO_SEND] = IBV_ACCESS_LOCAL_WRITE,
 	[SCENARIO_RECV] = IBV_ACCESS_LOCAL_WRITE,
 };
@@ -537,6 +537,29 @@ static uint32_t key(void *world, unsigned end, enum scenario_area area, bool rem
 	return remote ? e->rkey[area] : e->lkey[area];
 }
 
+static int new_mw(void *world, unsigned end, unsigned type, bool other_pd)
+{
+	struct end *e = ((struct world *)world)->end[end];
+
+	if (type)
+		return rocemu_mw_new(other_pd ? e->other_pd : e->pd, (enum ibv_mw_type)type,
+				     &e->mw);
+	if (!e->mw)
+		return -EINVAL;
+	rocemu_mw_free(e->mw);
+	e->mw = NULL;
+	return 0;
+}
+
+static bool mw_key(void *world, unsigned end, uint32_t *rkey)
+{
+	const struct end *e = ((struct world *)world)->end[end];
+
+	if (e->mw)
+		*rkey = rocemu_mw_rkey(e->mw);
+	return e->mw;
+}
+
 static int srq_limit(void *world, unsigned end, uint32_t limit)
 {
 	struct end *e = ((struct world *)world)->end[end];
@@ -574,6 +597,8 @@ const struct scenario_backend scenario_endpoint = {
 	.dereg = dereg,
 	.reg = reg,
 	.key = key,
+	.mw = new_mw,
+	.mw_key = mw_key,
 	.srq_limit = srq_limit,
 	.srq_destroy = srq_destroy,
 	.last = last,

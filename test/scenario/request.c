@@ -68,6 +68,28 @@ static bool inline_fits(const struct scenario_request *r)
 	return true;
 }
 
+/** The windows and regions of verbs, as far as a bind looks at them. */
+struct bind {
+	struct ibv_mw mw;
+	struct ibv_mr mr;
+};
+
+static void set_bind(const struct end *e, const struct scenario_request *r, struct bind *b,
+		     struct ibv_send_wr *wr)
+{
+	b->mw.rkey = rocemu_mw_rkey(e->mw);
+	b->mr.lkey = r->lkey ? r->lkey : e->lkey[r->from.area];
+	wr->bind_mw.mw = &b->mw;
+	wr->bind_mw.rkey = r->rkey ? r->rkey : ibv_inc_rkey(b->mw.rkey);
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = r->no_mr ? NULL : &b->mr,
+		.addr = r->no_mr ? 0 : place_address(&r->from),
+		.length = r->len,
+		.mw_access_flags = r->access,
+	};
+	wr->num_sge = 0;
+}
+
 int world_post_send(void *world, unsigned end, const struct scenario_request *r)
 {
 	struct world *w = world;
@@ -80,6 +102,7 @@ int world_post_send(void *world, unsigned end, const struct scenario_request *r)
 		.num_sge = sges_of(w, r, sge),
 		.send_flags = r->flags,
 	};
+	struct bind bind = {0};
 	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
 	int error;
 
@@ -91,7 +114,11 @@ int world_post_send(void *world, unsigned end, const struct scenario_request *r)
 		wr.invalidate_rkey = r->imm;
 	else
 		wr.imm_data = htobe32(r->imm);
-	if (w->setup.type == IBV_QPT_UD) {
+	if (r->opcode == IBV_WR_BIND_MW) {
+		if (!e->mw)
+			return -EINVAL;
+		set_bind(e, r, &bind, &wr);
+	} else if (w->setup.type == IBV_QPT_UD) {
 		wr.wr.ud.remote_qpn = peer_qpn(w, end);
 		wr.wr.ud.remote_qkey = w->setup.qkey;
 	} else {

@@ -85,6 +85,8 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		 "error 3:15: a place in mem, send or recv is expected"},
 		{"case a\nqp RC\n< WRITE_ONLY 0 rkey mem.key\n",
 		 "error 3:21: 'mem.key' is not a number"},
+		{"case a\nqp RC\npost_send LOCAL_INV inv mw.rkey\n",
+		 "error 3:25: 'mw.rkey' is not a number"},
 		{"case a\nqp RC\nmodify SQD srq 1\n", "error 3:12: 'srq' cannot be changed"},
 		{"case a\nqp RC\nsrq remove\n",
 		 "error 3:1: 'limit NUMBER' or 'destroy' is expected"},
@@ -144,6 +146,10 @@ TEST(language, expectation__met__passes)
 		 "ok"},
 		{"case a\nqp RC\n< SEND_ONLY 0 len 8\nignore\ncounter drop_NO_RECV 1\ncounter "
 		 "keep_slots_in_use 0\n",
+		 "ok"},
+		{"case a\nqp RC\nmw 3 errno EINVAL\npost_send BIND_MW errno EINVAL\nmw 2\nmw "
+		 "free\nmw "
+		 "free errno EINVAL\n",
 		 "ok"},
 		{"case a\nqp RC srq 1\nsrq limit 1\nexpect event SRQ_LIMIT_REACHED\nsrq destroy "
 		 "errno "

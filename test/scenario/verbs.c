@@ -320,6 +320,8 @@ static int post_send(void *world, unsigned end, const struct scenario_request *r
 				 };
 	int error;
 
+	if (r->opcode == IBV_WR_BIND_MW)
+		return -EINVAL; /* there are no windows here */
 	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV)
 		wr.invalidate_rkey = r->imm;
 	else

@@ -21,6 +21,7 @@ struct end {
 	uint32_t srqn;
 	struct rocemu_xrcd *xrcd;
 	struct rocemu_qp *qp;
+	struct rocemu_mw *mw;		      /* or NULL */
 	struct rocemu_mr *mr[SCENARIO_AREAS]; /* NULL once deregistered */
 	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
 	struct rocemu_gid gid;
