@@ -21,6 +21,13 @@ static const char *const texts[] = {
 	"dereg recv errno EINVAL\nset mem+8 u64 5\ncheck mem+8 len 8 = mem+8\ndeadline never\n",
 	"case f\nqp UC srq 1\nfor x 0..2 for y 0..1 < WRITE_ONLY x*2+y len 8 by_memory 1\n"
 	"check recv+131064 untouched\nexpect ack {1+2}/3\n< rnr 3 0\n< ack -1 syndrome 2\n",
+	"case g\nqp RC\nmw 2\npost_send BIND_MW from mem+64 len 128 rkey 5 access REMOTE_READ,"
+	"ZERO_BASED\n< SEND_ONLY_INV 0 len 8 ieth mw.rkey+1\npost_send LOCAL_INV inv mw.rkey\n"
+	"post_send BIND_MW no_mr\nmw free\nmw 1 other_pd errno EINVAL\nignore\n",
+	"case h\nqp RC srq 1 srq_other_pd 1\nreg recv access LOCAL_WRITE other_pd\nsrq limit 1\n"
+	"post_recv sge recv 10 sge recv+131072 0 lkey recv.lkey-1\n< READ_REQUEST 0 at mem-1\n"
+	"modify SQD\nmodify SQD max_dest_rd_atomic 3 other_address 1 access none\nmodify RTS "
+	"min_rnr_timer 3\ncheck recv len 2 bytes eeee\nsrq destroy\ncounter drop_PSN 0\n",
 };
 
 void fuzz_seed(struct fuzz_corpus *c)
