@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/util.h"
 #include "wire/blocks.h"
-#include "wire/capture.h"
+#include "wire/capture-read.h"
 #include "wire/text.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "wire/burst.h"
-#include "wire/capture.h"
+#include "wire/capture-read.h"
 #include "wire/cut.h"
 #include "wire/print.h"
 #include "wire/segment.h"
