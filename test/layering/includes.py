@@ -4,16 +4,21 @@
 
 usage: includes.py SOURCE_ROOT
 
-The table "Which folder includes which" of src/README.md has the rules: a folder includes itself and what stands in its row, as
-far as it has use for it. Inside src, a file is included by its folder's name ("wire/ip.h"); whatever has no folder in its name
-must be a header of the includer's own folder. Of the agent, others see AGENT_PUBLIC and nothing else.
+The tables "Which folder includes which" of src/README.md and lab/README.md have the rules: a folder includes itself and what
+stands in its row, as far as it has use for it. Inside src and lab, a file is included by its folder's name ("wire/ip.h");
+whatever has no folder in its name must be a header of the includer's own folder. Of the agent, others see AGENT_PUBLIC and
+nothing else; of tools, TOOLS_PUBLIC. Outside of lab, LAB_USERS include its headers and no other file does.
 """
 import pathlib
 import re
 import sys
 
+MAPS = ("src/README.md", "lab/README.md")
 TITLE = "## Which folder includes which\n"
 AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/options.h", "agent/protocol.h"}
+TOOLS_PUBLIC = {"tool.h"}
+# The table of commands; the command that prints a capture's packets.
+LAB_USERS = {"tools/main.c", "tools/decode.c"}
 
 # System headers that a layer must not include: those of sockets, clocks, threads, the loop.
 FORBIDDEN_SYSTEM = {
@@ -40,13 +45,21 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
 def read_rules(root):
-    """The table: folder -> the folders whose headers it may include."""
-    text = (root / "src/README.md").read_text(encoding="utf-8").split(TITLE)[1].split("\n## ")[0]
+    """The tables: folder -> the folders whose headers it may include."""
     rules = {}
-    for folder, others in re.findall(r"^\| `([^`]+)` \|(.*)\|$", text, re.M):
-        names = {name.removeprefix("../") for name in re.findall(r"`([^`]+)`", others)} - {"include/rocemu"}
-        rules[folder.removeprefix("../")] = names
+    for name in MAPS:
+        if not (root / name).exists():
+            continue
+        text = (root / name).read_text(encoding="utf-8").split(TITLE)[1].split("\n## ")[0]
+        for folder, others in re.findall(r"^\| `([^`]+)` \|(.*)\|$", text, re.M):
+            names = {other.removeprefix("../") for other in re.findall(r"`([^`]+)`", others)} - {"include/rocemu"}
+            rules[folder.removeprefix("../")] = names
     return rules
+
+
+def map_of(layer):
+    """The page that has a folder's rows."""
+    return MAPS[in_lab(layer)]
 
 
 def unused(files, root, rules):
@@ -56,9 +69,9 @@ def unused(files, root, rules):
         used.setdefault(layer_of(root, path), set()).update(layer for _, layer in included(root, path))
     for layer in sorted(used):
         if layer not in rules:
-            yield f"src/README.md: {layer} has no row in the table of includes"
+            yield f"{map_of(layer)}: {layer} has no row in the table of includes"
         for other in sorted(rules.get(layer, set()) - used[layer]):
-            yield f"src/README.md: {layer} may include {other}, and has no use for it"
+            yield f"{map_of(layer)}: {layer} may include {other}, and has no use for it"
 
 
 def layer_of(root, path):
@@ -70,9 +83,13 @@ def included(root, path):
     """(name, folder) of each header that is included by its name in quotes; folder None: there is none. Some are generated."""
     for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")):
         if kind == '"':
-            tried = (path.parent / target, root / "src" / target, root / "tools" / target)
+            tried = (path.parent / target, *(root / top / target for top in ("src", "tools", "lab")))
             made = target.split("/")[0] if (root / "src" / target).parent.is_dir() and "/" in target else None
             yield target, next((layer_of(root, p) for p in tried if p.exists()), made)
+
+
+def in_lab(layer):
+    return layer.split("/")[0] == "lab"
 
 
 def check(root, path, rules):
@@ -91,12 +108,16 @@ def check(root, path, rules):
             yield f"{layer} must not include {target}"
         elif other == "agent" and layer != "agent" and target not in AGENT_PUBLIC:
             yield f"{layer} reaches the agent through {' and '.join(sorted(AGENT_PUBLIC))} only, not {target}"
+        elif other == "tools" and layer != "tools" and target not in TOOLS_PUBLIC:
+            yield f"{layer} reaches tools through {' and '.join(sorted(TOOLS_PUBLIC))} only, not {target}"
+        elif in_lab(other) and not in_lab(layer) and name not in LAB_USERS:
+            yield f"{name} must not include {target}: only {' and '.join(sorted(LAB_USERS))} may"
 
 
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     rules = read_rules(root)
-    files = [p for top in ("src", "tools", "examples") for p in sorted((root / top).rglob("*.[ch]"))]
+    files = [p for top in ("src", "tools", "lab", "examples") for p in sorted((root / top).rglob("*.[ch]"))]
     errors = 0
     for path in files:
         for text in check(root, path, rules):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hold the map (src/README.md) against the tree and against its own table of includes.
+"""Hold the map (src/README.md, lab/README.md) against the tree and against its own tables of includes.
 
 usage: map.py SOURCE_ROOT
 
 - Each folder of src has a row in the table of folders; the line of layers on top has them in the order of who includes whom.
-- Each folder of src and tools with .c files has a section "Inside X". The first columns of its tables have each .c file of
-  that folder, once, and only files that are there.
+- Each folder of src, tools and lab with .c files has a section "Inside X", lab's in lab/README.md. The first columns of its
+  tables have each .c file of that folder, once, and only files that are there.
 - No dict of the layering tests has a key twice, of which Python would drop one.
 """
 import ast
@@ -18,6 +18,7 @@ import sys
 import includes
 
 FOLDER_OF = {"connection manager": "cm"}
+TOPS = ("src", "tools", "lab")
 
 
 def table_rows(text):
@@ -44,22 +45,23 @@ def check_order(top, rules):
 
 
 def check_files(root, sections):
-    folders = {path.parent for top in ("src", "tools") for path in (root / top).rglob("*.c")}
+    folders = {path.parent for top in TOPS for path in (root / top).rglob("*.c")}
     listed = {folder: collections.Counter() for folder in folders}
     for title, body in sections:
         name = re.match(r"Inside (?:the )?([\w/ ]+)", title)[1]
-        folder = root / ("" if name.startswith("tools") else "src") / FOLDER_OF.get(name, name)
+        folder = root / ("" if name.split("/")[0] in TOPS else "src") / FOLDER_OF.get(name, name)
         listed.setdefault(folder, collections.Counter()).update(n for names in table_rows(body) for n in names)
     for folder, names in sorted(listed.items()):
         name = folder.relative_to(root)
+        page = includes.map_of(str(name))
         if not names:
-            yield f"src/README.md: no table for {name}"
+            yield f"{page}: no table for {name}"
             continue
         for missing in sorted(n for n in names if not (folder / n).exists()):
-            yield f"src/README.md: {name} has no {missing}"
+            yield f"{page}: {name} has no {missing}"
         for path in sorted(folder.glob("*.c")):
             if names[path.name] != 1:
-                yield f"src/README.md: {name}/{path.name} is listed {names[path.name]} times"
+                yield f"{page}: {name}/{path.name} is listed {names[path.name]} times"
 
 
 def check_keys(path):
@@ -73,7 +75,8 @@ def check_keys(path):
 
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
-    top, *rest = re.split(r"^## ", (root / "src/README.md").read_text(encoding="utf-8"), flags=re.M)
+    pages = [root / name for name in includes.MAPS if (root / name).exists()]
+    top, *rest = [part for page in pages for part in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.M)]
     sections = [s.split("\n", 1) for s in rest if s.startswith("Inside ")]
     errors = [*check_folders(root, top), *check_order(top, includes.read_rules(root)), *check_files(root, sections)]
     for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):

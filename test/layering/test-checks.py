@@ -59,6 +59,24 @@ def includes__to_the_right__found():
             assert code == 1 and said in out, (name, text, out)
 
 
+def includes__of_the_lab__main_only():
+    rules = Tree.MAP + "| `../tools` | `../lab/x` |\n"
+    lab = "# The lab\n\n## Which folder includes which\n\n| folder | includes |\n|---|---|\n| `lab` | `tools` |\n| `lab/x` | |\n"
+    for name, text, said in (
+        ("tools/main.c", '#include "x/x.h"\n', None),
+        ("tools/more.c", '#include "x/x.h"\n', "tools/more.c must not include x/x.h"),
+        ("src/wire/more.c", '#include "x/x.h"\n', "wire must not include x/x.h"),
+        ("lab/x/x.c", '#include "base/list.h"\n', "lab/x must not include base/list.h"),
+        ("lab/more.c", '#include "more.h"\n', "lab reaches tools through tool.h only"),
+        ("lab/y/y.c", "\n", "lab/README.md: lab/y has no row"),
+    ):
+        tree = {"src/README.md": rules, "lab/README.md": lab, "lab/x/x.h": "\n", "tools/tool.h": "\n", "tools/more.h": "\n",
+                "lab/cmd.c": '#include "tool.h"\n', "tools/main.c": '#include "x/x.h"\n', name: text}
+        with Tree(**tree) as root:
+            out = run(root, "includes.py")[1]
+            assert said in out if said else "must not include" not in out, (name, text, out)
+
+
 def map__file_without_its_row__found():
     top = Tree.MAP.replace("\n\n##", "\n\n| folder | what |\n|---|---|\n| `base` | |\n| `wire` | |\n\n##", 1)
     head = "| file | owns |\n|---|---|\n"
@@ -74,6 +92,21 @@ def map__file_without_its_row__found():
         with Tree(**{"src/README.md": f"{top}\n{text}", "tools/x/x.c": "\n"}) as root:
             code, out = run(root, "map.py")
             assert code == (said is not None) and (said or "") in out, (text, out)
+
+
+def map__of_the_lab__on_its_page():
+    top = Tree.MAP.replace("\n\n##", "\n\n| folder | what |\n|---|---|\n| `base` | |\n| `wire` | |\n\n##", 1)
+    head = "| file | owns |\n|---|---|\n"
+    rules = "# The lab\n\n## Which folder includes which\n\n| folder | includes |\n|---|---|\n| `lab/x` | |\n\n"
+    for rows, said in (
+        ("| `x.c` | |\n", None),
+        ("", "lab/README.md: no table for lab/x"),
+        ("| `x.c`, `y.c` | |\n", "lab/README.md: lab/x has no y.c"),
+    ):
+        with Tree(**{"src/README.md": f"{top}\n## Inside wire\n\n{head}| `ip.c` | |\n", "lab/x/x.c": "\n",
+                     "lab/README.md": f"{rules}## Inside lab/x\n\n{head}{rows}"}) as root:
+            code, out = run(root, "map.py")
+            assert code == (said is not None) and (said or "") in out, (rows, out)
 
 
 def columns__long_paragraph__found_and_wrapped():
