@@ -77,7 +77,7 @@ SLOW = {
 }
 # Suites beside the one of a folder's own name that a change below it concerns: the first prefix that fits.
 CONCERNS = (
-    ('tools/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')),
+    ('lab/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')), ('lab/', ('shape', 'prog', 'cli')),
     ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
     ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs', 'cli')),
     ('man/', ('docs', 'shape', 'cli')),
@@ -363,7 +363,7 @@ def files_of(directory, tests, with_programs):
     targets = {t['id']: t for t in introspect(directory, 'targets')}
     wanted = [targets[d] for test in tests for d in test['depends']]
     if with_programs:
-        wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(('src/', 'tools/', 'examples/', 'test/prog/'))]
+        wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(('src/', 'tools/', 'lab/', 'examples/', 'test/prog/'))]
     return sorted({os.path.relpath(f, directory) for t in wanted for f in map(os.path.abspath, t['filename'])})
 
 

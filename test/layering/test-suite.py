@@ -45,7 +45,7 @@ def main():
     named = {s for _, more in suite.CONCERNS for s in more}
     assert named <= suites, f"CONCERNS has suites that there are not: {named - suites}"
 
-    found = suite.suites_of(["src/transport/qp.c", "tools/verify/flow.c", "README.md", "test/suite.py"])
+    found = suite.suites_of(["src/transport/qp.c", "lab/verify/flow.c", "README.md", "test/suite.py"])
     assert found == {"layering", "transport", "sim", "verify", "fuzz"}, found
 
     first, rest = suite.quick_batches(BUILD, {"wire"})
