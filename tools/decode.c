@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "tool.h"
-#include "wire/burst.h"
-#include "wire/cut.h"
+#include "capture/burst.h"
+#include "capture/cut.h"
 #include "wire/print.h"
 
 struct decode {

@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "report.h"
 #include "verify.h"
-#include "wire/blocks.h"
+#include "capture/blocks.h"
 
 enum {
 	MOST_COMMENTS = 32, /* of one block; the rest is only counted */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model.h"
-#include "wire/cut.h"
+#include "capture/cut.h"
 #include "wire/text.h"
 
 enum {

@@ -15,7 +15,7 @@
 
 #include "base/prf.h"
 #include "rules.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 enum {
 	MAX_FLOWS = 1 << 16,

@@ -8,7 +8,7 @@
 #include <rocemu/mad.h>
 
 #include "exchange.h"
-#include "wire/cut.h"
+#include "capture/cut.h"
 
 struct packet_log *packet_log_new(unsigned limit)
 {

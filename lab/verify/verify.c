@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "model.h"
-#include "wire/burst.h"
+#include "capture/burst.h"
 #include "wire/text.h"
 
 enum {

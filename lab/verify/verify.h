@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "rules.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 struct verify;
 

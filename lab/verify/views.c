@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "base/util.h"
 #include "model.h"
-#include "wire/cut.h"
+#include "capture/cut.h"
 
 enum {
 	PLACES = 1 << 15,

@@ -7,7 +7,7 @@
 
 #include "lesson.h"
 #include "names.h"
-#include "wire/cut.h"
+#include "capture/cut.h"
 
 struct words {
 	struct text *t;

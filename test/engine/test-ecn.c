@@ -12,7 +12,7 @@
 #include "engine/ecn.h"
 #include "engine/lane-internal.h"
 #include "node.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 enum { CE = 3 };
 

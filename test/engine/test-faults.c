@@ -15,7 +15,7 @@
 #include "fault/report.h"
 #include "netns.h"
 #include "node.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 enum {
 	LEN = 256,

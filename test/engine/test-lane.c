@@ -20,7 +20,7 @@
 #include "netns.h"
 #include "node.h"
 #include "transport/ep.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/tap.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 static char dir[64];
 

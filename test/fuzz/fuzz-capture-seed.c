@@ -17,7 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-#include "wire/blocks.h"
+#include "capture/blocks.h"
 #include "wire/ip.h"
 
 enum { ROOM = 4096, PACKET = 20 + 8 + 32, IN_ETHERNET = 14 + PACKET };

@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "wire/burst.h"
-#include "wire/capture-read.h"
-#include "wire/cut.h"
+#include "capture/burst.h"
+#include "capture/capture-read.h"
+#include "capture/cut.h"
 #include "wire/print.h"
-#include "wire/segment.h"
+#include "capture/segment.h"
 
 enum { MOST_FRAMES = 1 << 16 };
 

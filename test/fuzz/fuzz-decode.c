@@ -10,7 +10,7 @@
 
 #include <rocemu/wire.h>
 
-#include "wire/ip-read.h"
+#include "capture/ip-read.h"
 #include "wire/print.h"
 
 static const struct rocemu_icrc_ctx ctx4 = {

@@ -9,7 +9,7 @@
 
 #include <rocemu/wire.h>
 
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 /** A packet; everything borrowed for the call. */
 typedef void golden_fn(const char *file, const struct capture_rec *rec, void *user);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "wire/blocks.h"
+#include "capture/blocks.h"
 
 #define TIME_NS UINT64_C(1700000000123456789)
 

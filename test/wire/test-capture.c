@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 #include "wire/capture.h"
 
 #define TS_NS UINT64_C(1700000000123456789)

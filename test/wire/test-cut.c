@@ -9,7 +9,7 @@
 
 #include "base/util.h"
 #include "golden.h"
-#include "wire/cut.h"
+#include "capture/cut.h"
 
 /* Of a packet that is cut anywhere: the BTH and the payload's length as of the whole one. */
 static void check_cuts(const char *file, const struct capture_rec *rec, void *user)

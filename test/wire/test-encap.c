@@ -11,8 +11,8 @@
 #include "base/rng.h"
 #include "base/util.h"
 #include "golden.h"
-#include "wire/blocks.h"
-#include "wire/encap.h"
+#include "capture/blocks.h"
+#include "capture/encap.h"
 
 static const struct encap_ports ports = {.port = {ROCEMU_UDP_PORT}, .n = 1};
 

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "base/util.h"
 #include "golden.h"
-#include "wire/ip-read.h"
+#include "capture/ip-read.h"
 
 enum { PAYLOAD = 40, ROOM = 256 };
 

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
-#include "wire/segment.h"
+#include "capture/segment.h"
 
 enum { SEND_FIRST = 0, SEND_MIDDLE = 1, SEND_LAST = 2, ROOM = 65536 };
 

@@ -19,7 +19,7 @@
 #endif
 
 #include "base/rng.h"
-#include "wire/source.h"
+#include "capture/source.h"
 
 enum { LEN = 1000000, ROOM = LEN + LEN / 2, BOMB = 1 << 28, PART = 1 << 20 };
 

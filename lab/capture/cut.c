@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is there of packets that a capture has cut. */
-#include "wire/cut.h"
+#include "capture/cut.h"
 
 #include <string.h>
 

@@ -11,8 +11,8 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-#include "wire/blocks.h"
-#include "wire/capture-read.h"
+#include "capture/blocks.h"
+#include "capture/capture-read.h"
 #include "wire/text.h"
 
 enum {

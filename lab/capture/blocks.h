@@ -6,7 +6,7 @@
 #ifndef WIRE_BLOCKS_H
 #define WIRE_BLOCKS_H
 
-#include "wire/source.h"
+#include "capture/source.h"
 
 /** LINKTYPE_ numbers as files have them. */
 enum link_type {

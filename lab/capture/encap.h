@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/ip-read.h"
+#include "capture/ip-read.h"
 
 enum { ENCAP_PORTS = 8 };
 

@@ -11,7 +11,7 @@
 
 #include <rocemu/wire.h>
 
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 /** The BTH is there, and so the opcode, the PSN, and by the length on the wire the payload's. */
 static inline bool cut_has_bth(const struct capture_rec *rec)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading IP headers, options, extension headers and fragments (RFC 791, 8200, 8754, 4302). */
-#include "wire/ip-read.h"
+#include "capture/ip-read.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading a file's bytes; gzip and zstd are recognised by their first bytes. */
-#include "wire/source.h"
+#include "capture/source.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/encap.h"
+#include "capture/encap.h"
 #include "wire/ip.h"
 
 struct capture_reader;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Splits bursts into packets. The frame does not contain the packets' length. */
-#include "wire/segment.h"
+#include "capture/segment.h"
 
 #include <string.h>
 

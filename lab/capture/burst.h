@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "wire/capture-read.h"
+#include "capture/capture-read.h"
 
 /** segment: the packet's number in the frame, from 1; 0: it is all of the frame. Not for packets
  * that the capture cut: icrc_wrong. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire/burst.h"
+#include "capture/burst.h"
 
 #include "base/util.h"
-#include "wire/cut.h"
+#include "capture/cut.h"
 #include "wire/icrc.h"
-#include "wire/segment.h"
+#include "capture/segment.h"
 
 static bool icrc_fits(const struct capture_rec *rec)
 {

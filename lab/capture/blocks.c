@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the blocks of pcap and pcapng files. */
-#include "wire/blocks.h"
+#include "capture/blocks.h"
 
 #include <errno.h>
 #include <stdarg.h>

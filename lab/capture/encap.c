@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finding the RoCEv2 packet in a frame, layer by layer. */
-#include "wire/encap.h"
+#include "capture/encap.h"
 
 #include "base/bytes.h"
-#include "wire/blocks.h"
+#include "capture/blocks.h"
 
 enum {
 	MAX_LAYERS = 16, /* limit of headers of tunnels and tags; real networks have fewer */
