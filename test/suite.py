@@ -77,7 +77,8 @@ SLOW = {
 }
 # Suites beside the one of a folder's own name that a change below it concerns: the first prefix that fits.
 CONCERNS = (
-    ('lab/capture/', ('wire', 'verify', 'fuzz')), ('lab/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')), ('lab/', ('shape', 'prog', 'cli')),
+    ('lab/capture/', ('wire', 'verify', 'fuzz')), ('lab/verify/', ('verify', 'fuzz')), ('lab/parity/', ('parity',)), ('lab/', ('cli',)),
+    ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')),
     ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
     ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs', 'cli')),
     ('man/', ('docs', 'shape', 'cli')),

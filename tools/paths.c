@@ -120,7 +120,7 @@ bool paths_auditor(char out[static PATH_MAX])
 
 bool paths_parity(char out[static PATH_MAX])
 {
-	static const char *const places[] = {"parity", LIBDIR_FROM_BINDIR};
+	static const char *const places[] = {"../lab/parity", LIBDIR_FROM_BINDIR};
 
 	return find_program(out, places, ARRAY_LEN(places), "rocemu-parity");
 }

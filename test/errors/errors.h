@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The errors table, executed: rows of single requests (tools/parity/error-rows.c), and of events
+ * The errors table, executed: rows of single requests (lab/parity/error-rows.c), and of events
  * and calls that are more than one request (bodies.c). The rows are independent of the bench that
  * executes them. There are two, libibverbs (bench-verbs.c) and the simulator, which also loses
  * packets (bench-sim.c). docs/errors.md is printed from the same rows.
@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "../../tools/parity/error-rows.h"
+#include "../../lab/parity/error-rows.h"
 
 enum {
 	ERR_MEM = 16384, /* bytes of a region */

@@ -14,7 +14,7 @@
 static const char head[] =
 	"# Errors and what they look like\n"
 	"\n"
-	"Printed by `errors-table` from the rows in `tools/parity/error-rows.c` and\n"
+	"Printed by `errors-table` from the rows in `lab/parity/error-rows.c` and\n"
 	"`test/errors/bodies.c`. These rows run over the drop-in libibverbs on real sockets,\n"
 	"on one device and between two devices, and in the simulator with all losses of\n"
 	"their first packets (RC). [interop.md](interop.md) has the same rows between rocemu\n"

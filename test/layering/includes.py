@@ -32,7 +32,7 @@ FORBIDDEN_SYSTEM = {
     "fault": r"ev\.h|pcap|sys/socket|netinet/|sys/epoll|sys/timerfd",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
     "examples/lessons": r"rocemu/",
-    "tools/parity": r"rocemu/",
+    "lab/parity": r"rocemu/",
 }
 # Files of the agent that only decide: as the transport. And the client's side has no loop and no
 # threads.

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../tools/parity/error-rows.h"
+#include "../../lab/parity/error-rows.h"
 #include "vc.h"
 
 /** A connection made for one case, and what is done with it. */
@@ -45,7 +45,7 @@ static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op,
 	return true;
 }
 
-/* ---- rows of the errors table (tools/parity/error-rows.c): one request that fails ---- */
+/* ---- rows of the errors table (lab/parity/error-rows.c): one request that fails ---- */
 
 enum { WATCHED = 8192 };
 
