@@ -3,8 +3,8 @@
  * Reads the blocks of pcap and pcapng files: frames, and in pcapng all other blocks, for copying a
  * file. Any number of sections and of interfaces with their own link types.
  */
-#ifndef WIRE_BLOCKS_H
-#define WIRE_BLOCKS_H
+#ifndef CAPTURE_BLOCKS_H
+#define CAPTURE_BLOCKS_H
 
 #include "capture/source.h"
 

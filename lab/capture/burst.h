@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The packets of a captured frame: itself, or those of a burst that it shows as one (segment.h). */
-#ifndef WIRE_BURST_H
-#define WIRE_BURST_H
+#ifndef CAPTURE_BURST_H
+#define CAPTURE_BURST_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  *
  * No locks inside. Error texts are for the user: they name the file and what is wrong with it.
  */
-#ifndef WIRE_CAPTURE_READ_H
-#define WIRE_CAPTURE_READ_H
+#ifndef CAPTURE_READ_H
+#define CAPTURE_READ_H
 
 #include <signal.h>
 #include <stdbool.h>

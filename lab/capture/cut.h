@@ -3,8 +3,8 @@
  * Packets of which a capture has only the beginning, because of a snap length or as the first IP
  * fragment. Pure; any bytes are safe.
  */
-#ifndef WIRE_CUT_H
-#define WIRE_CUT_H
+#ifndef CAPTURE_CUT_H
+#define CAPTURE_CUT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * labels, also inside VXLAN, Geneve, GRE, ERSPAN (I, II, III), IP in IP and SRv6, in any order up
  * to a depth; behind IPv4 options and IPv6 extension headers. Pure.
  */
-#ifndef WIRE_ENCAP_H
-#define WIRE_ENCAP_H
+#ifndef CAPTURE_ENCAP_H
+#define CAPTURE_ENCAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

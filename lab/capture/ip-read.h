@@ -3,8 +3,8 @@
  * Reads IP headers as captures have them: with IPv4 options, IPv6 extension headers, fragments, and
  * cut anywhere. Pure; any bytes are safe. What the engine's packets have is in ip.h.
  */
-#ifndef WIRE_IP_READ_H
-#define WIRE_IP_READ_H
+#ifndef CAPTURE_IP_READ_H
+#define CAPTURE_IP_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>

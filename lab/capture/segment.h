@@ -3,8 +3,8 @@
  * Splits bursts that a capture shows as one frame: the sender's interface was yet to segment them
  * (UDP_SEGMENT, "GSO"), or the receiver's has merged them ("GRO"). Pure.
  */
-#ifndef WIRE_SEGMENT_H
-#define WIRE_SEGMENT_H
+#ifndef CAPTURE_SEGMENT_H
+#define CAPTURE_SEGMENT_H
 
 #include "wire/ip.h"
 

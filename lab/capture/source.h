@@ -4,8 +4,8 @@
  * only a buffer and the decompressor's window are kept. Time is bounded as well: a file that
  * decompressed has more than 1 GiB and more than 2000 times its length is refused.
  */
-#ifndef WIRE_SOURCE_H
-#define WIRE_SOURCE_H
+#ifndef CAPTURE_SOURCE_H
+#define CAPTURE_SOURCE_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -23,7 +23,7 @@ LAB_USERS = {"tools/main.c", "tools/decode.c"}
 # System headers that a layer must not include: those of sockets, clocks, threads, the loop.
 FORBIDDEN_SYSTEM = {
     "base": r"infiniband/|ev\.h|pcap|sys/socket|rocemu/",
-    "wire": r"infiniband/|ev\.h|sys/socket|sys/epoll|pthread|time\.h|sys/time|rocemu/endpoint\.h",
+    "wire": r"infiniband/|ev\.h|pcap|sys/socket|sys/epoll|pthread|time\.h|sys/time|rocemu/endpoint\.h",
     "transport": r"ev\.h|pcap|sys/socket|netinet/|arpa/|sys/epoll|sys/timerfd|pthread|time\.h|sys/time|unistd|stdio|"
     r"threads\.h|fcntl|signal",
     "cm": r"ev\.h|pcap|sys/socket|netinet/|arpa/|sys/epoll|sys/timerfd|pthread|time\.h|sys/time|unistd|stdio|"
@@ -32,6 +32,8 @@ FORBIDDEN_SYSTEM = {
     "fault": r"ev\.h|pcap|sys/socket|netinet/|sys/epoll|sys/timerfd",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
     "examples/lessons": r"rocemu/",
+    "lab/capture": r"infiniband/|ev\.h|sys/socket|sys/epoll|pthread|time\.h|sys/time|rocemu/endpoint\.h",
+    "lab/verify": r"infiniband/|ev\.h|pcap|sys/socket|sys/epoll|pthread|rocemu/endpoint\.h",
     "lab/parity": r"rocemu/",
 }
 # Files of the agent that only decide: as the transport. And the client's side has no loop and no

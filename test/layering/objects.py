@@ -78,9 +78,9 @@ def check_circles(layer, files):
         home = [a for a in allowed if ring <= a]
         unseen = [a for a in unseen if not ring <= a]
         if not home:
-            yield f"src/{layer}: a circle of {len(ring)} files: {' '.join(sorted(ring))}" + "".join(f"\n    {t}" for t in ties)
+            yield f"{layer}: a circle of {len(ring)} files: {' '.join(sorted(ring))}" + "".join(f"\n    {t}" for t in ties)
     for ring in unseen:
-        yield f"src/{layer}: there is no circle any more in \"{' '.join(sorted(ring))}\": remove it from {sys.argv[0]}"
+        yield f"{layer}: there is no circle any more in \"{' '.join(sorted(ring))}\": remove it from {sys.argv[0]}"
 
 
 def check_names(layers):
