@@ -8,7 +8,7 @@
 /** In wr_id: it is a receive. */
 #define SCENARIO_RECV_ID (1ull << 63)
 
-/** What a back end knows of a completion, as in struct ibv_wc. */
+/** What a back end has of a completion, as in struct ibv_wc. */
 struct scenario_completion {
 	uint64_t id; /* with SCENARIO_RECV_ID */
 	enum ibv_wc_status status;

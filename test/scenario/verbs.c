@@ -115,7 +115,7 @@ static int make_end(struct world *w, unsigned index)
 		return -errno;
 	if (ibv_query_gid(e->ctx, PORT, gid_index, &e->gid))
 		return -EINVAL;
-	/* Events are asked for, and may not be there. */
+	/* Reading an event must not wait for one. */
 	fcntl(e->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	e->pd = ibv_alloc_pd(e->ctx);
 	e->cq = e->pd ? ibv_create_cq(e->ctx, CQ_DEPTH, NULL, NULL, 0) : NULL;
