@@ -22,6 +22,8 @@ PACKAGES_PACKAGES="git build-essential debhelper dpkg-dev fakeroot lintian ibver
 PACKAGES_QUICK_OPTIONAL="python3-pyverbs python3-yaml ucx-utils qperf libfabric-bin strace"
 # Shells whose completion test/cli tries.
 PACKAGES_QUICK_OPTIONAL="$PACKAGES_QUICK_OPTIONAL zsh fish bash-completion"
+# What the spelling of the tree is checked by (test/docs).
+PACKAGES_QUICK_OPTIONAL="$PACKAGES_QUICK_OPTIONAL codespell"
 # What test/layering holds the tree's form with: the version that it is formatted by, and no other.
 PACKAGES_TEST_OPTIONAL="valgrind fio clang-format-14"
 # Programs of another C library, and with file capabilities (test/prog, intercept).

@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parts of documents that runs write: between <!-- NAME: ... --> and <!-- end of NAME -->."""
-import os
 import re
-import sys
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'layering'))
-
-import columns  # noqa: E402 # pylint: disable=wrong-import-position
 
 
 def _part(name):
@@ -27,13 +21,8 @@ def write(path, name, text):
         old = f.read()
     if not _part(name).search(old):
         raise LookupError(f'{path} has no part {name}')
-    save(path, _part(name).sub(lambda m: m.group(1) + text.rstrip('\n') + '\n' + m.group(3), old))
-
-
-def save(path, text):
-    """A whole document, its lines as the test columns wants them."""
     with open(path, 'w', encoding='utf-8') as f:
-        f.write(columns.wrap_page(text))
+        f.write(_part(name).sub(lambda m: m.group(1) + text.rstrip('\n') + '\n' + m.group(3), old))
 
 
 def items(text):
