@@ -4,9 +4,10 @@
 # Debian 12 and 13, Ubuntu 22.04 and 24.04 (test/install/distros.sh tries them). Nothing is asked of the network when
 # everything is there.
 #
-#	packages_need build|run|quickstart|quick|test|clang|world|interop|packages ...
+#	packages_need build|run|quickstart|quick|test|clang|world|interop|packages|mutants ...
 #
-# quick: what test/run.sh --quick takes; test: what its other stages take, and each of clang, world and interop more.
+# quick: what test/run.sh --quick takes; test: what its other stages take, and each of clang, world and interop more;
+# mutants: what test/mutants/mutants.py takes beside build and quick.
 # Messages go to stderr: what is installed, and how much that is. Returns 0, or 1 after one message that says what to do.
 
 # Recommended packages are not installed: libc6-dev is only recommended by gcc.
@@ -42,6 +43,8 @@ PACKAGES_CLANG_OPTIONAL="libclang-rt-dev"
 PACKAGES_WORLD_OPTIONAL="openmpi-bin netpipe-openmpi python3-mpi4py mpich netpipe-mpich2 dapl2-utils libiscsi-bin"
 [ -d /run/systemd/system ] || PACKAGES_WORLD_OPTIONAL="$PACKAGES_WORLD_OPTIONAL tgt"
 PACKAGES_INTEROP_OPTIONAL=""
+# What reads C for test/mutants/mutants.py: clang's parser for Python, the version that the tree is formatted by.
+PACKAGES_MUTANTS="python3-clang-14"
 # The guest of test/interop is made of the packages of a Debian host; the browser that test/verify opens pages in
 # comes as a package there only (Ubuntu has it as a snap).
 if grep -qs '^ID=debian' /etc/os-release; then
@@ -130,6 +133,7 @@ packages_need() {
 		world) optional="$optional $PACKAGES_WORLD_OPTIONAL" ;;
 		interop) optional="$optional $PACKAGES_INTEROP_OPTIONAL" ;;
 		packages) want="$want $PACKAGES_PACKAGES" ;;
+		mutants) want="$want $PACKAGES_MUTANTS" ;;
 		*) packages_say "packages_need: unknown set '$set'"; return 1 ;;
 		esac
 	done
