@@ -71,6 +71,11 @@ static void print_packet__each_header__its_fields(void **state)
 	p = packet(ROCEMU_RC_SEND_LAST_INV, 0);
 	p.h.ieth = 0x99;
 	assert_string_equal(text_of(&p), "RC SEND_LAST_INV qpn 0x12 psn 256 inv 0x99 len 0");
+	p = packet(ROCEMU_RC_FLUSH, 0);
+	p.h.feth.raw = 0x12; /* IBTA 9.2.4 FETH: selectivity above four bits of placement */
+	p.h.reth.length = 8;
+	assert_string_equal(text_of(&p), "RC FLUSH qpn 0x12 psn 256 placement 2 selectivity 1 "
+					 "va 0x0 rkey 0x0 dmalen 8");
 	p = packet(ROCEMU_RC_ATOMIC_ACK, 0);
 	p.h.aeth.syndrome = 0x1f;
 	p.h.aeth.msn = 3;
