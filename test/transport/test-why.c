@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hostile.h"
+#include "window.h"
 
 enum { REASONS = 64 };
 
@@ -335,6 +336,45 @@ WHY(request_that_fails__reason_before_the_completion)
 	assert_int_equal(w.code, ROCEMU_WHY_KEY_UNKNOWN);
 	assert_int_equal(w.id, 3);
 	gives(&h, ROCEMU_WHY_NONE);
+}
+
+WHY(bind_that_fails__its_key_and_its_range)
+{
+	struct window f;
+	struct rocemu_why w;
+	uint32_t key;
+
+	window_start(&f, IBV_MW_TYPE_2);
+	ask(&f.h);
+	key = ibv_inc_rkey(rocemu_mw_rkey(f.mw));
+	assert_int_equal(
+		window_post_bind(&f.h, 1,
+				 &(struct window_bind){f.mw, f.mr, HOSTILE_MEM - 8, 9, RW, key}),
+		0);
+	hostile_output(&f.h, ROCEMU_OUTPUT_BATCH);
+	w = next(&f.h);
+	assert_int_equal(w.code, ROCEMU_WHY_BIND);
+	assert_int_equal(w.key, key);
+	assert_true(w.addr == (uintptr_t)f.h.mem + HOSTILE_MEM - 8);
+	assert_int_equal(w.len, 9);
+	window_end(&f);
+}
+
+WHY(local_invalidate_that_fails__its_key)
+{
+	enum { UNKNOWN = 0x7fffff00 };
+	struct window f;
+	struct rocemu_why w;
+
+	window_start(&f, IBV_MW_TYPE_2);
+	ask(&f.h);
+	window_post_inval(&f.h, 1, UNKNOWN);
+	hostile_output(&f.h, ROCEMU_OUTPUT_BATCH);
+	w = next(&f.h);
+	assert_int_equal(w.code, ROCEMU_WHY_INVALIDATE);
+	assert_int_equal(w.key, UNKNOWN);
+	assert_true(w.addr == 0 && w.len == 0);
+	window_end(&f);
 }
 
 WHY(nobody_asked__no_reasons_but_codes_in_completions)
