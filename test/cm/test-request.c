@@ -95,6 +95,20 @@ TEST(request, unknown_path_mtu__rej_26)
 	bench_end(&b);
 }
 
+TEST(request, each_path_mtu__accepted)
+{
+	for (uint8_t mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++) {
+		struct rocemu_cm_msg m;
+		struct bench b;
+
+		bench_start(&b);
+		bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+		m.req.path_mtu = mtu;
+		assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+		bench_end(&b);
+	}
+}
+
 /* ---- stale connections ---- */
 
 TEST(stale, same_qp_in_a_new_req__rej_10_and_the_old_one_ends)
