@@ -574,3 +574,28 @@ TEST(srq_move, with_receives__its_new_endpoint_has_them_and_its_events)
 	assert_int_equal(rocemu_pd_free(pd), 0);
 	rocemu_ep_free(from);
 }
+
+TEST(srq_create, limits__taken_and_einval_beyond)
+{
+	static const struct {
+		uint32_t max_wr, max_sge;
+		int result;
+	} t[] = {
+		{0, 1, -EINVAL},	{1, 0, 0},
+		{1, ROCEMU_MAX_SGE, 0}, {1, ROCEMU_MAX_SGE + 1, -EINVAL},
+		{ROCEMU_MAX_WR, 1, 0},	{ROCEMU_MAX_WR + 1, 1, -EINVAL},
+	};
+	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
+	struct rocemu_pd *pd = rocemu_pd_new(ep);
+
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		struct ibv_srq_attr attr = {.max_wr = t[i].max_wr, .max_sge = t[i].max_sge};
+		struct rocemu_srq *srq;
+
+		assert_int_equal(rocemu_srq_create(pd, &attr, NULL, &srq), t[i].result);
+		if (!t[i].result)
+			assert_int_equal(rocemu_srq_destroy(srq), 0);
+	}
+	assert_int_equal(rocemu_pd_free(pd), 0);
+	rocemu_ep_free(ep);
+}
