@@ -155,6 +155,23 @@ WHY(atomic_that_is_not_aligned__alignment)
 	gives(&h, ROCEMU_WHY_ALIGNMENT);
 }
 
+WHY(atomic_with_a_wrong_rkey__the_key_and_the_word)
+{
+	struct hostile h = {0};
+	struct rocemu_why w;
+
+	begin(&h, IBV_QPT_RC);
+	h.rkey ^= 0x100;
+	hostile_send_atomic(&h, ROCEMU_RC_FETCH_ADD, 0, 16, 1, 0);
+	w = next(&h);
+	assert_int_equal(w.code, ROCEMU_WHY_RKEY_UNKNOWN);
+	assert_int_equal(w.key, h.rkey);
+	assert_true(w.addr == (uintptr_t)h.mem + 16);
+	assert_int_equal(w.len, 8);
+	assert_int_equal(rocemu_ep_get_stats(h.ep)->access_errors, 1);
+	gives(&h, ROCEMU_WHY_NONE);
+}
+
 WHY(more_reads_than_allowed__how_many)
 {
 	struct hostile h = {0};
@@ -336,6 +353,35 @@ WHY(request_that_fails__reason_before_the_completion)
 	assert_int_equal(w.code, ROCEMU_WHY_KEY_UNKNOWN);
 	assert_int_equal(w.id, 3);
 	gives(&h, ROCEMU_WHY_NONE);
+}
+
+WHY(nak_of_each_kind__its_code_and_its_counter)
+{
+	static const struct {
+		uint8_t syndrome;
+		enum rocemu_why_code code;
+		unsigned access, invalid;
+	} t[] = {
+		{ROCEMU_NAK_INV_REQ, ROCEMU_WHY_NAK_INVALID, 0, 1},
+		{ROCEMU_NAK_REM_ACCESS, ROCEMU_WHY_NAK_ACCESS, 1, 0},
+		{ROCEMU_NAK_REM_OP, ROCEMU_WHY_NAK_OPERATION, 0, 0},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		struct hostile h = {0};
+		struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+		struct rocemu_hdrs nak = {.opcode = ROCEMU_RC_ACK,
+					  .aeth = {.syndrome = t[i].syndrome}};
+
+		begin(&h, IBV_QPT_RC);
+		assert_int_equal(rocemu_qp_post_send(h.qp, h.now, &wr, NULL), 0);
+		hostile_output(&h, ROCEMU_OUTPUT_BATCH);
+		hostile_send_hdrs(&h, &nak, 0);
+		assert_int_equal(next(&h).code, t[i].code);
+		assert_int_equal(rocemu_ep_get_stats(h.ep)->req_rem_access, t[i].access);
+		assert_int_equal(rocemu_ep_get_stats(h.ep)->req_rem_invalid, t[i].invalid);
+		gives(&h, ROCEMU_WHY_NONE);
+	}
 }
 
 WHY(bind_that_fails__its_key_and_its_range)
