@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs what is too long for each change, or needs a guest whose timing is not to be relied on: simulated worlds, soak, signals,
-three users at random, and rocemu against the kernel's Soft-RoCE. Each has a time budget, after which it is ended and has failed.
+three users at random, mutants, and rocemu against the kernel's Soft-RoCE. Each has a time budget, after which it is ended and has
+failed.
 
 Prints a row of a table for each: date, commit, what, result, time. Exit code 0: nothing failed, 1: something failed, 2: usage.
 The rows of the last runs are in docs/testing.md (--write-docs).
@@ -36,6 +37,7 @@ def jobs(args):
         Job('soak', ['test/soak/soak.py', *build, '--seconds', str(seconds)], seconds + SPARE_S),
         Job('signals', ['test/soak/signals.py', *build, '--rounds', '200'], 1800),
         Job('users', [f'{args.build}/test/agent/fuzz-users', '--seconds', str(seconds // 2), '--seed', str(args.seed)], seconds // 2 + SPARE_S),
+        Job('mutants', ['test/mutants/mutants.py', *build, '--budget', str(args.minutes), '--seed', str(args.seed)], seconds + 3 * SPARE_S),
         Job('interop', ['test/interop/run.sh', *build, *([] if args.cover else ['--full'])], 3 * 3600),
     ]
 
@@ -94,9 +96,9 @@ def merge(text, rows):
 def arguments():
     p = argparse.ArgumentParser(prog='test/nightly.py', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--build', default='build', help='build directory; it must be there (default: %(default)s)')
-    p.add_argument('--minutes', type=float, default=120, help='of worlds and of soak, each; users has half of it (default: %(default)s)')
+    p.add_argument('--minutes', type=float, default=120, help='of worlds, soak and mutants, each; users has half of it (default: %(default)s)')
     p.add_argument('--seed', type=int, default=int(time.time()), help='the first of the worlds (default: the time)')
-    p.add_argument('--only', action='append', default=[], metavar='NAME', help='worlds, soak, signals, users or interop; may be repeated')
+    p.add_argument('--only', action='append', default=[], metavar='NAME', help='worlds, soak, signals, users, mutants or interop; may be repeated')
     p.add_argument('--cover', action='store_true', help='interop without --full: a part of its cases that covers each kind')
     p.add_argument('--write-docs', action='store_true', help='put the rows into docs/testing.md')
     return p.parse_args()
@@ -106,7 +108,7 @@ def main():
     args = arguments()
     chosen = [job for job in jobs(args) if not args.only or job.name in args.only]
     if not chosen or set(args.only) - {job.name for job in chosen}:
-        print('nightly: --only: expected worlds, soak, signals, users or interop', file=sys.stderr)
+        print('nightly: --only: expected worlds, soak, signals, users, mutants or interop', file=sys.stderr)
         return 2
     rows, bad = [], False
     for job in chosen:
