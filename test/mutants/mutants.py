@@ -280,13 +280,14 @@ def choose(found, args):
     return mutants, chosen[:args.sample]
 
 
-def resume(path, chosen):
+def resume(path, mutants):
+    numbers = {m['id']: m for m in mutants}
     for old in json.loads(path.read_text())['mutants'] if path.exists() else []:
-        for mutant in chosen:
-            if mutant['id'] == old['id']:
-                if any(mutant[k] != old[k] for k in mutant):
-                    raise Failure(f'--resume: {path} is of another state of the sources')
-                mutant.update(old)
+        mutant = numbers.get(old['id'])
+        if mutant:
+            if any(mutant[k] != old[k] for k in mutant):
+                raise Failure(f'--resume: {path} is of another state of the sources')
+            mutant.update(old)
 
 
 def work(args):
@@ -302,7 +303,7 @@ def work(args):
     compile_all(tree, build, found, [os.path.relpath(argv[0], build) for _, argv, _ in tests], args.jobs)
     mutants, chosen = choose(found, args)
     if args.resume:
-        resume(args.json, chosen)
+        resume(args.json, mutants)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
@@ -316,7 +317,7 @@ def work(args):
 
         def save():
             if args.json:
-                done = [m for m in chosen if m.get('result')]
+                done = [m for m in mutants if m.get('result')]    # also those that only the file had
                 args.json.write_text(json.dumps({'total': len(mutants), 'mutants': done}, indent=1) + '\n')
 
         measure(chosen, tests, args.jobs, begin + 60 * args.budget, save)
