@@ -73,6 +73,8 @@ bool end_of_line(struct round *r);
 extern const struct name area_names[SCENARIO_AREAS + 1];
 bool need_area(struct round *r, enum scenario_area *area);
 bool need_state(struct round *r, enum ibv_qp_state *state);
+/** Its name, static. */
+const char *state_text(enum ibv_qp_state state);
 
 /** The words that lines have behind their commands, a list a line. */
 void print_words(FILE *f);

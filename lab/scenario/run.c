@@ -201,11 +201,14 @@ static bool expected_text(struct round *r, char *to, size_t size)
 	while ((w = next_word(r))) {
 		if (n && n < size)
 			to[n++] = ' ';
-		for (; *w && n + 24 < size; w++) {
+		for (; *w; w++) {
 			char sum[SCENARIO_WORD_LEN];
 			size_t len = strcspn(w, "}");
 			uint64_t v;
 
+			if (n + 24 > size)
+				return refuse(r, "the line with its values has more than %zu bytes",
+					      size - 24);
 			if (*w != '{') {
 				to[n++] = *w;
 				continue;
@@ -277,7 +280,7 @@ static bool run_state(struct round *r)
 	if (!need_state(r, &want) || !end_of_line(r))
 		return false;
 	got = r->b->state(r->world, r->end);
-	return got == want || fail(r, "the state is %d (enum ibv_qp_state), not %d", got, want);
+	return got == want || fail(r, "the state is %s, not %s", state_text(got), state_text(want));
 }
 
 static bool run_counter(struct round *r)

@@ -269,6 +269,14 @@ bool need_state(struct round *r, enum ibv_qp_state *state)
 	return true;
 }
 
+const char *state_text(enum ibv_qp_state state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(states); i++)
+		if (states[i].value == state)
+			return states[i].text;
+	return "unknown";
+}
+
 /* ---- fields ---- */
 
 static void store(void *to, size_t size, uint64_t v)
