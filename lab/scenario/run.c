@@ -283,19 +283,44 @@ static bool run_state(struct round *r)
 	return got == want || fail(r, "the state is %s, not %s", state_text(got), state_text(want));
 }
 
+/** "FIRST..LAST" */
+static bool range_of(struct round *r, const char *text, uint64_t max, uint64_t *first,
+		     uint64_t *last)
+{
+	const char *dots = strstr(text, "..");
+	char front[SCENARIO_WORD_LEN];
+
+	if (!dots)
+		return refuse(r, "'%s' is not of the form FIRST..LAST", text);
+	snprintf(front, sizeof(front), "%.*s", (int)(dots - text), text);
+	return number_of(r, front, max, first) && number_of(r, dots + 2, max, last);
+}
+
+/** "NAME NUMBER" or "NAME FIRST..LAST" */
 static bool run_counter(struct round *r)
 {
 	const char *name = need_word(r, "a counter");
-	uint64_t want, got;
+	const char *want = name ? need_word(r, "a number") : NULL;
+	uint64_t first, last, got;
 
-	if (!name || !need_number(r, "a number", UINT64_MAX, &want) || !end_of_line(r))
+	if (!want)
+		return false;
+	if (strstr(want, "..")) {
+		if (!range_of(r, want, UINT64_MAX, &first, &last))
+			return false;
+	} else {
+		if (!number_of(r, want, UINT64_MAX, &first))
+			return false;
+		last = first;
+	}
+	if (!end_of_line(r))
 		return false;
 	if (!r->b->counter(r->world, r->end, name, &got)) {
-		r->next--;
+		r->next--; /* to the name */
 		return refuse(r, "'%s' is not a counter", name);
 	}
-	return got == want || fail(r, "%s is %llu, not %llu", name, (unsigned long long)got,
-				   (unsigned long long)want);
+	return (first <= got && got <= last) ||
+	       fail(r, "%s is %llu, not %s", name, (unsigned long long)got, want);
 }
 
 static bool run_last(struct round *r)
@@ -398,17 +423,15 @@ static bool read_for(struct round *r, struct variable *v, uint64_t *first, uint6
 {
 	const char *name = need_word(r, "a name");
 	const char *range = name ? need_word(r, "FIRST..LAST") : NULL;
-	const char *dots = range ? strstr(range, "..") : NULL;
-	char text[SCENARIO_WORD_LEN];
 
 	if (!range)
 		return false;
-	if (!islower((unsigned char)*name) || !dots)
-		return refuse(r,
-			      "'for NAME FIRST..LAST' is expected, with a name in small letters");
-	snprintf(text, sizeof(text), "%.*s", (int)(dots - range), range);
+	if (!islower((unsigned char)*name)) {
+		r->next--;
+		return refuse(r, "'%s' is not a name in small letters", name);
+	}
 	snprintf(v->name, sizeof(v->name), "%s", name);
-	return number_of(r, text, UINT32_MAX, first) && number_of(r, dots + 2, UINT32_MAX, last);
+	return range_of(r, range, UINT32_MAX, first, last);
 }
 
 /** Where the "end" of a block is whose first line is r->at. false: nowhere. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters by name: those of the endpoint, drops, and what a QP and its endpoint have in use. */
+/*
+ * Counters by name: those of the endpoint, drops, what a QP and its endpoint have in use, and what
+ * the requester has learned.
+ */
 #include <string.h>
 
 #include "world.h"
@@ -23,6 +26,28 @@ static bool drops(const struct rocemu_ep_stats *s, const char *name, uint64_t *v
 		}
 	}
 	return false;
+}
+
+/** What the requester has learned of its peer and of the path. */
+static bool learned(const struct end *e, const char *name, uint64_t *value)
+{
+	const struct qp_req *req = &e->qp->req;
+
+	if (strcmp(name, "srtt_ns") == 0)
+		*value = req->srtt;
+	else if (strcmp(name, "min_rtt_ns") == 0)
+		*value = req->min_rtt;
+	else if (strcmp(name, "peer_goes_back") == 0)
+		*value = req->peer ? req->peer->goes_back : 0;
+	else if (strcmp(name, "loss_suspected") == 0)
+		*value = req->again.suspected;
+	else if (strcmp(name, "loss_spacing") == 0)
+		*value = req->again.spacing;
+	else if (strcmp(name, "lateness") == 0)
+		*value = req->again.lateness;
+	else
+		return false;
+	return true;
 }
 
 static bool in_use(const struct end *e, const char *name, uint64_t *value)
@@ -57,5 +82,5 @@ bool counter_value(const struct end *e, const char *name, uint64_t *value)
 	}
 	ROCEMU_STATS(X)
 #undef X
-	return drops(s, name, value) || in_use(e, name, value);
+	return drops(s, name, value) || in_use(e, name, value) || learned(e, name, value);
 }

@@ -205,9 +205,9 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 		w->setup.other_address = old_address;
 	if (!error && to != IBV_QPS_ERR)
 		e->told_error = false;
-	/* As after slow start. */
+	/* As after many ACKs. */
 	if (!error && from == IBV_QPS_RTR && to == IBV_QPS_RTS && e->qp->req.peer)
-		e->qp->req.peer->cc.cwnd = cc_max(&e->qp->req.peer->cc);
+		e->qp->req.peer->cc.cwnd = MAX(cc_max(&e->qp->req.peer->cc), w->setup.window);
 	return error;
 }
 

@@ -96,6 +96,8 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		{"case a\nqp RC\nfor i 0..2000000 < CNP 0\n", "error 3:7: more than 1000000 steps"},
 		{"case a\nqp RC\nwait 2h\n",
 		 "error 3:6: '2h' is not a time of up to an hour, such as 10us"},
+		{"case a\nqp RC\nfor i 5 state RTS\n",
+		 "error 3:7: '5' is not of the form FIRST..LAST"},
 		{"case a\nqp RC\ncounter foo 1\n", "error 3:9: 'foo' is not a counter"},
 		{"case a\nqp RC path_mtu 256 ip 5\n",
 		 "error 2:23: the queue pairs cannot be made: Invalid argument"},
@@ -107,7 +109,7 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		{"case a\nqp RC\nend\n", "error 3:1: 'end' is not a command"},
 		{"case a\nqp RC\nfor i 0..4000000000\nend\n", "error 3:7: more than 1000000 steps"},
 		{"case a\nqp RC\nfor I 0..1 state RTS\n",
-		 "error 3:7: 'for NAME FIRST..LAST' is expected, with a name in small letters"},
+		 "error 3:5: 'I' is not a name in small letters"},
 	};
 
 	check(rows, ARRAY_LEN(rows));
@@ -125,6 +127,7 @@ TEST(language, expectation__not_met__fails)
 		{"case a\nqp RC\ncheck mem len 2 fill 5\n",
 		 "fail 3:0: byte 1 of the area is 0x12, not 0x05"},
 		{"case a\nqp RC\ncounter naks_sent 1\n", "fail 3:0: naks_sent is 0, not 1"},
+		{"case a\nqp RC\ncounter naks_sent 1..3\n", "fail 3:0: naks_sent is 0, not 1..3"},
 		{"case a\nqp RC\ndeadline 1us\n", "fail 3:0: no timer runs"},
 		{"case a\nqp RC state INIT\npost_send SEND\n",
 		 "fail 3:0: the call returned -22 (Invalid argument), not 0"},
