@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is sent again alone, by which answers, and how a peer that goes back is found out. */
+/*
+ * What is sent again: several QPs, paths longer than the first delay, and states that are set by
+ * hand; scenario-recover has the rest.
+ */
 #include "req-bench.h"
 
 #include <string.h>
@@ -45,55 +48,6 @@ static rocemu_ns_t expire(struct bench *b)
 	return ns;
 }
 
-TEST(recover_nak, peer_keeps__each_gap_sent_alone_at_once)
-{
-	struct bench *b = start(0);
-
-	post(b, 8);
-	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 2 A");
-	bench_wait(b, 50000);
-	bench_nak(b, 5, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 5 A");
-	bench_wait(b, 50000);
-	bench_ack(b, 8);
-	assert_string_equal(bench_out(b), "");
-	assert_int_equal(b->qp->req.inflight, 0);
-	assert_int_equal(b->qp->req.peer->inflight, 0);
-	assert_int_equal(rocemu_ep_get_stats(b->ep)->retransmits, 2);
-	assert_int_equal(rocemu_ep_deadline(b->ep), ROCEMU_NEVER);
-	bench_free(b);
-}
-
-TEST(recover_nak, new_ones_meanwhile__follow_in_turn)
-{
-	struct bench *b = start(0);
-
-	post(b, 3);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	bench_post(b, IBV_WR_SEND, 4);
-	assert_string_equal(bench_out(b), "SEND_ONLY 1 A; SEND_ONLY 4 A");
-	bench_free(b);
-}
-
-TEST(recover_nak, peer_goes_back__all_again_and_at_once_for_the_next)
-{
-	struct bench *b = start(0);
-
-	post(b, 4);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 1 A");
-	bench_wait(b, 50000);
-	bench_ack(b, 1);
-	assert_string_equal(bench_out(b), "SEND_ONLY 2 A; SEND_ONLY 3 A; SEND_ONLY 4 A");
-	bench_ack(b, 2);
-	bench_nak(b, 3, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 3 A; SEND_ONLY 4 A");
-	bench_ack(b, 4);
-	assert_int_equal(b->qp->req.peer->inflight, 0);
-	bench_free(b);
-}
-
 /* The habit is the peer's: other QPs of it need not find it out. */
 TEST(recover_nak, peer_goes_back__other_qps_profit_and_it_is_tried_again)
 {
@@ -119,94 +73,6 @@ TEST(recover_nak, peer_goes_back__other_qps_profit_and_it_is_tried_again)
 	bench_free(b);
 }
 
-TEST(recover_nak, each_next_one_missing_too__goes_back_after_three)
-{
-	struct bench *b = start(0);
-
-	post(b, 8);
-	for (int psn = 1; psn <= 3; psn++) {
-		bench_nak(b, psn, ROCEMU_NAK_PSN_SEQ);
-		bench_out(b);
-		assert_int_equal(b->qp->req.peer->goes_back, 0);
-		bench_wait(b, 50000);
-	}
-	bench_nak(b, 4, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(
-		bench_out(b),
-		"SEND_ONLY 4 A; SEND_ONLY 5 A; SEND_ONLY 6 A; SEND_ONLY 7 A; SEND_ONLY 8 A");
-	assert_int_not_equal(b->qp->req.peer->goes_back, 0);
-	bench_free(b);
-}
-
-/* The answer to the original, which was late. */
-TEST(recover_nak, acknowledged_sooner_than_a_round_trip__shows_nothing)
-{
-	struct bench *b = start(0);
-
-	post(b, 4);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 1 A");
-	bench_wait(b, 10000);
-	bench_ack(b, 1);
-	assert_string_equal(bench_out(b), "");
-	assert_int_equal(b->qp->req.peer->goes_back, 0);
-	bench_free(b);
-}
-
-TEST(recover_nak, no_retry__fails)
-{
-	struct bench *b = start(0);
-
-	b->qp->attr.retry_cnt = b->qp->req.retry_left = 0;
-	post(b, 2);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_done(b), "2 RETRY_EXC; 3 FLUSH");
-	bench_free(b);
-}
-
-TEST(recover_hint, later_gap__sent_once)
-{
-	struct bench *b = start(1);
-
-	post(b, 8);
-	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 2 A");
-	bench_ack(b, 5 - RECOVER_HINT_BEHIND);
-	assert_string_equal(bench_out(b), "SEND_ONLY 5");
-	bench_ack(b, 5 - RECOVER_HINT_BEHIND);
-	bench_ack(b, 4 - RECOVER_HINT_BEHIND);
-	bench_ack(b, 9 - RECOVER_HINT_BEHIND); /* not sent yet */
-	bench_ack(b, 1 - RECOVER_HINT_BEHIND); /* acknowledged */
-	assert_string_equal(bench_out(b), "");
-	bench_ack(b, 7 - RECOVER_HINT_BEHIND);
-	bench_ack(b, 7);
-	assert_string_equal(bench_out(b), ""); /* it came meanwhile */
-	bench_ack(b, 8);
-	assert_string_equal(bench_out(b), "");
-	assert_int_equal(b->qp->req.inflight, 0);
-	bench_free(b);
-}
-
-/* A peer that names all, again and again, in any order: 48 bytes cost one packet, once each. */
-TEST(recover_hint, flood__each_packet_in_flight_sent_once)
-{
-	struct bench *b = start(1);
-	unsigned sent = 0;
-
-	post(b, 8);
-	for (int round = 0; round < 100; round++) {
-		for (int psn = 1; psn < 10; psn++) {
-			bench_ack(b, (round % 2 ? 10 - psn : psn) - RECOVER_HINT_BEHIND);
-			sent += strstr(bench_out(b), "SEND_ONLY") != NULL;
-		}
-	}
-	/* Not the oldest one, which only a NAK names. */
-	assert_int_equal(sent, 7);
-	bench_ack(b, 8);
-	assert_int_equal(b->qp->req.inflight, 0);
-	bench_free(b);
-}
-
 /* Half of all PSNs later the last one that was named seems to lie ahead of all in flight. */
 TEST(recover_hint, first_one_for_a_long_time__sent)
 {
@@ -220,29 +86,6 @@ TEST(recover_hint, first_one_for_a_long_time__sent)
 	assert_string_equal(bench_out(b), "SEND_ONLY 5");
 	bench_ack(b, 4 - RECOVER_HINT_BEHIND);
 	assert_string_equal(bench_out(b), "");
-	bench_free(b);
-}
-
-TEST(recover_probe, silence__one_packet_and_the_delay_doubles_five_times)
-{
-	struct bench *b = start(0);
-	rocemu_ns_t want = MS; /* twice the round trip and more is less than the floor */
-
-	post(b, 3);
-	b->qp->attr.timeout = 20;
-	bench_ack(b, 1);
-	for (int i = 0; i < 8; i++) {
-		assert_int_equal(expire(b), want);
-		assert_string_equal(bench_out(b), "SEND_ONLY 2 A");
-		if (i < 5)
-			want *= 2;
-	}
-	assert_int_equal(b->qp->req.retry_left, 2);
-	bench_ack(b, 3);
-	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK");
-	bench_post(b, IBV_WR_SEND, 4);
-	bench_out(b);
-	assert_int_equal(expire(b), MS);
 	bench_free(b);
 }
 
@@ -278,102 +121,6 @@ TEST(recover_probe, path_longer_than_the_first_delay__is_measured)
 	bench_free(b);
 }
 
-/* However many probes: the time that the program set is what counts. */
-TEST(recover_probe, silence_for_ever__fails_after_the_timeouts)
-{
-	struct bench *b = start(2);
-	rocemu_ns_t begin = b->now;
-	const char *done;
-
-	post(b, 3);
-	while (!*(done = bench_done(b))) {
-		expire(b);
-		bench_out(b);
-	}
-	assert_string_equal(done, "2 RETRY_EXC; 3 FLUSH; 4 FLUSH");
-	assert_int_equal(rocemu_ep_get_stats(b->ep)->timeouts, 3);
-	assert_in_range(b->now - begin, 3ull * TIMEOUT_14, 3ull * TIMEOUT_14 + 10);
-	assert_int_equal(rocemu_ep_deadline(b->ep), ROCEMU_NEVER);
-	bench_free(b);
-}
-
-/* An ACK that was lost, or the end of what was sent. */
-TEST(recover_probe, answer_acknowledges_all__no_more)
-{
-	struct bench *b = start(0);
-
-	post(b, 3);
-	expire(b);
-	bench_out(b);
-	bench_wait(b, 50000);
-	bench_ack(b, 3);
-	assert_string_equal(bench_out(b), "");
-	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK");
-	bench_free(b);
-}
-
-TEST(recover_probe, end_of_window_lost__found_out_within_three_round_trips)
-{
-	struct bench *b = start(0);
-
-	post(b, 6);
-	expire(b);
-	for (int psn = 1; psn <= 2; psn++) {
-		bench_out(b);
-		bench_wait(b, 50000);
-		bench_ack(b, psn);
-	}
-	assert_string_equal(bench_out(b), "SEND_ONLY 3 A");
-	bench_wait(b, 50000);
-	bench_ack(b, 3);
-	assert_string_equal(bench_out(b), "SEND_ONLY 4 A; SEND_ONLY 5 A; SEND_ONLY 6 A");
-	bench_free(b);
-}
-
-/** What follows a probe of two READs of two responses each. The first is answered ns later. */
-static const char *answer_read_probe(struct bench *b, rocemu_ns_t ns)
-{
-	bench_post(b, IBV_WR_RDMA_READ, 512);
-	bench_post(b, IBV_WR_RDMA_READ, 512);
-	bench_out(b);
-	expire(b);
-	assert_string_equal(bench_out(b), "READ_REQUEST 1+512 A");
-	bench_wait(b, ns);
-	bench_read_resp(b, ROCEMU_RC_READ_RESP_FIRST, 1, 0, 256);
-	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 2, 0, 256);
-	return bench_out(b);
-}
-
-TEST(recover_probe, read_answered_a_round_trip_later__asks_for_the_next)
-{
-	struct bench *b = start(0);
-
-	assert_string_equal(answer_read_probe(b, 50000), "READ_REQUEST 3+512 A");
-	bench_free(b);
-}
-
-/* The peer was busy: the responses to the other READ come behind this one's. */
-TEST(recover_probe, read_answered_later_than_that__others_not_requested_again)
-{
-	struct bench *b = start(0);
-
-	assert_string_equal(answer_read_probe(b, MS / 2), "");
-	assert_int_equal(rocemu_ep_get_stats(b->ep)->retransmits, 1);
-	bench_free(b);
-}
-
-TEST(recover_probe, lost_after_a_nak__sooner)
-{
-	struct bench *b = start(0);
-
-	post(b, 3);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "SEND_ONLY 1 A");
-	assert_in_range(expire(b), 50000, 250000);
-	assert_string_equal(bench_out(b), "SEND_ONLY 1 A");
-	bench_free(b);
-}
-
 TEST(recover_probe, other_qps_of_the_lane__get_the_window_of_the_silent_one)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = 4 * (256 + 512)});
@@ -395,24 +142,6 @@ TEST(recover_probe, other_qps_of_the_lane__get_the_window_of_the_silent_one)
 	bench_free(b);
 }
 
-TEST(recover_rtt, only_packets_that_were_sent_once)
-{
-	struct bench *b = start(0);
-
-	post(b, 1);
-	expire(b);
-	bench_out(b);
-	bench_wait(b, 30 * MS);
-	bench_ack(b, 1);
-	assert_int_equal(b->qp->req.srtt, 50000);
-	post(b, 1);
-	bench_wait(b, 90000);
-	bench_ack(b, 2);
-	assert_int_equal(b->qp->req.srtt, 55000);
-	assert_int_equal(b->qp->req.min_rtt, 50000);
-	bench_free(b);
-}
-
 /* Two threads' readings of the clock may differ. */
 TEST(recover_rtt, time_goes_back__not_measured)
 {
@@ -422,95 +151,6 @@ TEST(recover_rtt, time_goes_back__not_measured)
 	b->now -= 10;
 	bench_ack(b, 1);
 	assert_int_equal(b->qp->req.srtt, 50000);
-	bench_free(b);
-}
-
-TEST(recover_window, sent_again__not_charged)
-{
-	struct bench *b = start(0);
-	uint64_t charged;
-
-	post(b, 3);
-	charged = b->qp->req.peer->inflight;
-	for (int i = 0; i < 2; i++) {
-		expire(b);
-		bench_out(b);
-		if (i == 0)
-			assert_int_equal(b->qp->req.peer->inflight, charged);
-	}
-	bench_ack(b, 3);
-	assert_int_equal(b->qp->req.peer->inflight, 0);
-	bench_free(b);
-}
-
-TEST(recover_rnr, nothing_sent_during_the_wait)
-{
-	struct bench *b = start(0);
-
-	post(b, 3);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	bench_nak(b, 1, ROCEMU_AETH_RNR | 1);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b), "");
-	bench_wait(b, 10000);
-	assert_string_equal(bench_out(b), "SEND_ONLY 1 A; SEND_ONLY 2 A; SEND_ONLY 3 A");
-	bench_free(b);
-}
-
-TEST(recover_fault, memory_gone_before_the_packet_is_sent_again__fails)
-{
-	struct bench *b = start(0);
-
-	post(b, 3);
-	rocemu_mr_dereg(b->mr);
-	expire(b);
-	assert_string_equal(bench_out(b), "");
-	assert_string_equal(bench_done(b), "2 LOC_PROT; 3 FLUSH; 4 FLUSH");
-	bench_free(b);
-}
-
-/* Naks for what was not sent yet or is done do nothing. */
-TEST(recover_nak, out_of_range__ghost)
-{
-	struct bench *b = start(0);
-
-	post(b, 2);
-	assert_int_equal(bench_nak(b, 3, ROCEMU_NAK_PSN_SEQ), ROCEMU_DROP_GHOST);
-	assert_int_equal(bench_nak(b, 0, ROCEMU_NAK_PSN_SEQ), ROCEMU_DROP_GHOST);
-	assert_string_equal(bench_out(b), "");
-	bench_free(b);
-}
-
-/* A packet that was overtaken is no sign of congestion: what it takes to cut is that it was lost.
- */
-TEST(recover_late, answered_before_it_was_sent_again__no_suspicion)
-{
-	struct bench *b = start(0);
-
-	post(b, 4);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_true(b->qp->req.again.suspected);
-	bench_out(b);
-	bench_wait(b, 10000);
-	bench_ack(b, 4);
-	assert_false(b->qp->req.again.suspected);
-	assert_int_not_equal(b->qp->req.again.lateness, 0);
-	assert_int_equal(b->qp->req.again.spacing, 0);
-	bench_free(b);
-}
-
-TEST(recover_late, answered_a_round_trip_later__was_lost)
-{
-	struct bench *b = start(0);
-
-	post(b, 4);
-	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
-	bench_out(b);
-	bench_wait(b, 50000);
-	bench_ack(b, 4);
-	assert_false(b->qp->req.again.suspected);
-	assert_int_equal(b->qp->req.again.lateness, 0);
-	assert_int_not_equal(b->qp->req.again.spacing, 0);
 	bench_free(b);
 }
 
