@@ -184,10 +184,11 @@ TEST(wildcard, many_interfaces__a_device_is_opened_when_a_request_comes)
 	before = descriptors();
 	listener = bench_listener(ch, "0.0.0.0", RDMA_PS_TCP, 0);
 	listening = descriptors();
-	assert_in_range(listening, before, before + INTERFACES - 1);
+	/* Those of interfaces that the last test removed may be closed meanwhile. */
+	assert_true(listening < before + INTERFACES);
 	assert_got_event(ch, listener, "10.2.7.1");
 	/* Two contexts of two descriptors. */
-	assert_in_range(descriptors(), listening, listening + 8);
+	assert_true(descriptors() <= listening + 8);
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(ch);
 	for (unsigned i = 0; i < INTERFACES; i++) {
