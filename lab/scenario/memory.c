@@ -3,13 +3,7 @@
 #include <string.h>
 
 #include "scenario/internal.h"
-
-static uint8_t pattern(enum scenario_area area, uint64_t i)
-{
-	return area == SCENARIO_RECV   ? 0xee
-	       : area == SCENARIO_SEND ? (uint8_t)(7 * i + (i >> 8))
-				       : (uint8_t)(13 * i + 5);
-}
+#include "scenario/setup.h"
 
 static bool has_bytes(struct round *r, const struct scenario_place *p, uint64_t len)
 {
@@ -138,7 +132,7 @@ static uint8_t wanted(const struct want *w, const struct scenario_place *p, uint
 	case WANT_PLACE:
 		return w->bytes[i];
 	default:
-		return pattern((enum scenario_area)p->area, p->offset + i);
+		return scenario_byte((enum scenario_area)p->area, p->offset + i);
 	}
 }
 

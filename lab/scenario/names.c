@@ -93,11 +93,3 @@ void scenario_completion_text(const struct scenario_completion *c, char *to, siz
 	else
 		snprintf(to, size, "%s %llu", name, id);
 }
-
-enum ibv_mtu scenario_mtu(uint32_t bytes)
-{
-	for (enum ibv_mtu m = IBV_MTU_256; m < IBV_MTU_4096; m++)
-		if (bytes <= 128u << m)
-			return m;
-	return IBV_MTU_4096;
-}

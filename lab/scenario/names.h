@@ -34,7 +34,4 @@ void scenario_completion_text(const struct scenario_completion *c, char *to, siz
 /** IBV_EVENT_ left out; static. */
 const char *scenario_event_name(enum ibv_event_type type);
 
-/** The smallest path MTU of at least that many bytes, or the largest there is. */
-enum ibv_mtu scenario_mtu(uint32_t bytes);
-
 #endif

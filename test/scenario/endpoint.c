@@ -11,6 +11,7 @@
 #include "world.h"
 
 #include "base/util.h"
+#include "scenario/setup.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
 
@@ -49,13 +50,11 @@ static int register_area(struct end *e, struct rocemu_pd *pd, unsigned area, int
 
 static int make_memory(struct end *e)
 {
-	for (unsigned i = 0; i < SCENARIO_AREA; i++) {
-		e->memory[SCENARIO_MEM][i] = (uint8_t)(13 * i + 5);
-		e->memory[SCENARIO_SEND][i] = (uint8_t)(7 * i + (i >> 8));
-		e->memory[SCENARIO_RECV][i] = 0xee;
-	}
 	for (unsigned i = 0; i < SCENARIO_AREAS; i++) {
-		int error = register_area(e, e->pd, i, area_access[i]);
+		int error;
+
+		scenario_fill((enum scenario_area)i, e->memory[i]);
+		error = register_area(e, e->pd, i, area_access[i]);
 
 		if (error)
 			return error;
@@ -124,34 +123,6 @@ static int make_end(struct world *w, unsigned index)
 
 /* ---- states ---- */
 
-static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to)
-{
-	const bool sends = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
-	const bool answers = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
-	int mask = IBV_QP_STATE;
-
-	switch (to) {
-	case IBV_QPS_INIT:
-		return mask | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		       (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-	case IBV_QPS_RTR:
-		if (type == IBV_QPT_UD)
-			return mask;
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-		return mask | (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
-	case IBV_QPS_RTS:
-		if (from != IBV_QPS_RTR)
-			return mask;
-		mask |= IBV_QP_SQ_PSN | (type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0);
-		if (sends)
-			mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_MAX_QP_RD_ATOMIC;
-		return mask;
-	default:
-		return mask;
-	}
-}
-
 struct rocemu_gid peer_gid(const struct world *w, unsigned end)
 {
 	struct rocemu_gid gid = w->end[end]->gid;
@@ -176,31 +147,15 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 	const enum ibv_qp_state from = rocemu_qp_state(e->qp);
 	const uint32_t old_address = w->setup.other_address;
 	struct rocemu_gid peer;
-	struct ibv_qp_attr a = {
-		.qp_state = to,
-		.port_num = 1,
-		.path_mtu = scenario_mtu(s->mtu),
-		.dest_qp_num = peer_qpn(w, end),
-		/* Of a pair, one's first PSN to send is the other's to receive. */
-		.rq_psn = end ? s->sq_psn : s->rq_psn,
-		.sq_psn = end ? s->rq_psn : s->sq_psn,
-		.qkey = s->qkey,
-		.timeout = (uint8_t)s->timeout,
-		.retry_cnt = (uint8_t)s->retry_cnt,
-		.rnr_retry = (uint8_t)s->rnr_retry,
-		.min_rnr_timer = (uint8_t)s->min_rnr_timer,
-		.max_rd_atomic = (uint8_t)s->rd_atomic,
-		.max_dest_rd_atomic = (uint8_t)s->dest_rd_atomic,
-		.qp_access_flags = s->access,
-		.ah_attr = {.is_global = 1, .port_num = 1},
-	};
+	struct ibv_qp_attr a = scenario_attr(s, end, to);
 	int error;
 
 	if (mask & IBV_QP_AV)
 		w->setup.other_address = s->other_address;
 	peer = peer_gid(w, end);
+	a.dest_qp_num = peer_qpn(w, end);
 	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, sizeof(peer.raw));
-	error = rocemu_qp_modify(e->qp, w->now, &a, mask | attr_mask(s->type, from, to));
+	error = rocemu_qp_modify(e->qp, w->now, &a, mask | scenario_attr_mask(s->type, from, to));
 	if (error)
 		w->setup.other_address = old_address;
 	if (!error && to != IBV_QPS_ERR)

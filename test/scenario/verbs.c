@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "scenario/names.h"
+#include "scenario/setup.h"
 
 #include "base/util.h"
 
@@ -68,15 +69,6 @@ int scenario_verbs_device(const char *name, int index)
 
 /* ---- objects ---- */
 
-static void fill_memory(struct end *e)
-{
-	for (unsigned i = 0; i < SCENARIO_AREA; i++) {
-		e->memory[SCENARIO_MEM][i] = (uint8_t)(13 * i + 5);
-		e->memory[SCENARIO_SEND][i] = (uint8_t)(7 * i + (i >> 8));
-		e->memory[SCENARIO_RECV][i] = 0xee;
-	}
-}
-
 static int register_area(struct end *e, struct ibv_pd *pd, unsigned area, unsigned access)
 {
 	e->mr[area] = ibv_reg_mr(pd, e->memory[area], SCENARIO_AREA, access);
@@ -109,7 +101,8 @@ static int make_end(struct world *w, unsigned index)
 	if (!e)
 		return -ENOMEM;
 	memset(e, 0, offsetof(struct end, memory));
-	fill_memory(e);
+	for (unsigned i = 0; i < SCENARIO_AREAS; i++)
+		scenario_fill((enum scenario_area)i, e->memory[i]);
 	e->ctx = ibv_open_device(device);
 	if (!e->ctx)
 		return -errno;
@@ -155,24 +148,6 @@ static void world_free(void *world)
 
 /* ---- states ---- */
 
-static int attr_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to)
-{
-	const int rc = type == IBV_QPT_RC;
-
-	if (to == IBV_QPS_INIT)
-		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		       (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-	if (to == IBV_QPS_RTR && type != IBV_QPT_UD)
-		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-		       IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
-	if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
-		return IBV_QP_STATE | IBV_QP_SQ_PSN |
-		       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					IBV_QP_MAX_QP_RD_ATOMIC
-			   : 0);
-	return IBV_QP_STATE;
-}
-
 static enum ibv_qp_state state(void *world, unsigned end)
 {
 	struct world *w = world;
@@ -197,28 +172,14 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 {
 	struct world *w = world;
 	struct end *e = w->end[end];
-	struct ibv_qp_attr a = {
-		.qp_state = to,
-		.port_num = PORT,
-		.path_mtu = scenario_mtu(s->mtu),
-		.dest_qp_num = w->end[!end]->qp->qp_num,
-		.rq_psn = end ? s->sq_psn : s->rq_psn,
-		.sq_psn = end ? s->rq_psn : s->sq_psn,
-		.qkey = s->qkey,
-		.timeout = (uint8_t)s->timeout,
-		.retry_cnt = (uint8_t)s->retry_cnt,
-		.rnr_retry = (uint8_t)s->rnr_retry,
-		.min_rnr_timer = (uint8_t)s->min_rnr_timer,
-		.max_rd_atomic = (uint8_t)s->rd_atomic,
-		.max_dest_rd_atomic = (uint8_t)s->dest_rd_atomic,
-		.qp_access_flags = s->access,
-		.ah_attr = path_to(w->end[!end]),
-	};
+	struct ibv_qp_attr a = scenario_attr(s, end, to);
 	int error;
 
+	a.dest_qp_num = w->end[!end]->qp->qp_num;
+	a.ah_attr = path_to(w->end[!end]);
 	if (s->type == IBV_QPT_UC)
 		a.qp_access_flags &= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	error = ibv_modify_qp(e->qp, &a, mask | attr_mask(s->type, state(w, end), to));
+	error = ibv_modify_qp(e->qp, &a, mask | scenario_attr_mask(s->type, state(w, end), to));
 	if (!error && to != IBV_QPS_ERR)
 		e->told_error = false;
 	return -error;
