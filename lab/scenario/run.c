@@ -293,7 +293,9 @@ static bool range_of(struct round *r, const char *text, uint64_t max, uint64_t *
 	if (!dots)
 		return refuse(r, "'%s' is not of the form FIRST..LAST", text);
 	snprintf(front, sizeof(front), "%.*s", (int)(dots - text), text);
-	return number_of(r, front, max, first) && number_of(r, dots + 2, max, last);
+	if (!number_of(r, front, max, first) || !number_of(r, dots + 2, max, last))
+		return false;
+	return *first <= *last || refuse(r, "'%s' ends before it begins", text);
 }
 
 /** "NAME NUMBER" or "NAME FIRST..LAST" */
@@ -564,7 +566,11 @@ static bool run_lines(struct round *r, unsigned to)
 /** All that came was expected. */
 static bool run_rest(struct round *r)
 {
-	for (r->end = 0; r->world && r->end < r->setup.ends; r->end++) {
+	if (!r->world) {
+		r->next = 0;
+		return refuse(r, "the case has no 'qp' or 'pair'");
+	}
+	for (r->end = 0; r->end < r->setup.ends; r->end++) {
 		const char *got = r->b->effects(r->world, r->end);
 
 		if (*got && !r->ignored[r->end])

@@ -70,3 +70,18 @@ int scenario_attr_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 		return mask;
 	}
 }
+
+void scenario_set_remote(const struct scenario_request *r, uint64_t addr, uint32_t rkey,
+			 struct ibv_send_wr *wr)
+{
+	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->wr.atomic.remote_addr = addr;
+		wr->wr.atomic.rkey = rkey;
+		wr->wr.atomic.swap = r->swap_add;
+		wr->wr.atomic.compare_add =
+			r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? r->compare : r->swap_add;
+		return;
+	}
+	wr->wr.rdma.remote_addr = addr;
+	wr->wr.rdma.rkey = rkey;
+}

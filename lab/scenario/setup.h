@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What back ends make of a setup: attributes of queue pairs, and memory as it is at first. */
+/* What back ends make of a setup and of requests: attributes, memory as it is at first, operands.
+ */
 #ifndef SCENARIO_SETUP_H
 #define SCENARIO_SETUP_H
 
@@ -18,5 +19,9 @@ struct ibv_qp_attr scenario_attr(const struct scenario_setup *s, unsigned end,
 				 enum ibv_qp_state to);
 /** Those that a change of state needs (IBV_QP_*): IBTA 11.2.5.2. */
 int scenario_attr_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to);
+
+/** The remote address and key of a request, where its opcode has them, and an atomic's operands. */
+void scenario_set_remote(const struct scenario_request *r, uint64_t addr, uint32_t rkey,
+			 struct ibv_send_wr *wr);
 
 #endif

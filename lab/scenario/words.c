@@ -498,6 +498,9 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got)
 
 		if (!(want.given >> i & 1))
 			continue;
+		/* The others are of packets that come. */
+		if (f->offset >= sizeof(have.h) && i != SCENARIO_PACKET_LEN)
+			return refuse(r, "'%s' is not in the headers of what was sent", f->name);
 		a = load((uint8_t *)&have + f->offset, f->size);
 		b = load((uint8_t *)&want + f->offset, f->size);
 		if (a != b)
@@ -542,6 +545,20 @@ static bool read_sge(struct round *r, struct scenario_request *q)
 	return true;
 }
 
+/** Inline data is read when it is posted, whatever is there. */
+static bool inline_fits(struct round *r, const struct scenario_request *q)
+{
+	const struct scenario_sge all = {.at = q->from, .len = q->len};
+
+	for (unsigned i = 0; q->flags & IBV_SEND_INLINE && i < MAX(q->sges, 1u); i++) {
+		const struct scenario_sge *s = q->sges ? &q->sge[i] : &all;
+
+		if (s->len > SCENARIO_AREA - s->at.offset)
+			return refuse(r, "inline data beyond the end of the area");
+	}
+	return true;
+}
+
 static bool read_request(struct round *r, struct scenario_request *q, int *error)
 {
 	const char *w;
@@ -570,7 +587,7 @@ static bool read_request(struct round *r, struct scenario_request *q, int *error
 			return false;
 		}
 	}
-	return read_errno(r, error) && end_of_line(r);
+	return inline_fits(r, q) && read_errno(r, error) && end_of_line(r);
 }
 
 bool read_send(struct round *r, struct scenario_request *q, int *error)

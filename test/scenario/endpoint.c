@@ -55,7 +55,6 @@ static int make_memory(struct end *e)
 
 		scenario_fill((enum scenario_area)i, e->memory[i]);
 		error = register_area(e, e->pd, i, area_access[i]);
-
 		if (error)
 			return error;
 	}

@@ -59,6 +59,11 @@ static char *read_file(const char *name, size_t *len)
 		text = NULL;
 	} else {
 		*len = fread(text, 1, SCENARIO_TEXT_MAX + 1, f);
+		if (ferror(f)) {
+			perror(name);
+			free(text);
+			text = NULL;
+		}
 	}
 	if (f)
 		fclose(f);
@@ -120,7 +125,9 @@ static void run_file(const char *name, const struct options *o, struct totals *t
 	s = text ? scenario_read(text, len, name, &r.error) : NULL;
 	if (text && !s)
 		print_error(NULL, &r);
-	t->failed += !s;
+	if (s && !s->ncases)
+		fprintf(stderr, "%s: no case\n", name);
+	t->failed += !s || !s->ncases;
 	for (unsigned i = 0; s && i < s->ncases; i++)
 		run_case(s, i, o, t);
 	scenario_free(s);
@@ -139,6 +146,18 @@ static bool use_device(const struct options *o)
 #else
 	return !o->device;
 #endif
+}
+
+static bool read_gid(const char *text, int *index)
+{
+	char *end;
+	const long v = strtol(text, &end, 10);
+
+	*index = (int)v;
+	if (!*end && end != text && v >= 0 && v < 256)
+		return true;
+	fprintf(stderr, "--gid %s: an index from 0 to 255 is expected\n", text);
+	return false;
 }
 
 enum { GO_ON = -1 };
@@ -160,7 +179,8 @@ static int read_options(int argc, char **argv, struct options *o)
 			o->device = optarg;
 			break;
 		case 'g':
-			o->gid = atoi(optarg);
+			if (!read_gid(optarg, &o->gid))
+				return EXIT_USAGE;
 			break;
 		case 'o':
 			o->only = optarg;

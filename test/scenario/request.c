@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-#include "base/util.h"
+#include "scenario/setup.h"
 #include "transport/qp.h"
 
 uint64_t place_address(const struct scenario_place *p)
@@ -42,30 +42,7 @@ static void set_remote(const struct world *w, const struct scenario_request *r,
 	const unsigned area = r->to.area < SCENARIO_AREAS ? r->to.area : SCENARIO_MEM;
 	const uint32_t rkey = r->rkey ? r->rkey : to->rkey[area];
 
-	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr->wr.atomic.remote_addr = place_address(&r->to);
-		wr->wr.atomic.rkey = rkey;
-		wr->wr.atomic.swap = r->swap_add;
-		wr->wr.atomic.compare_add =
-			r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? r->compare : r->swap_add;
-		return;
-	}
-	wr->wr.rdma.remote_addr = place_address(&r->to);
-	wr->wr.rdma.rkey = rkey;
-}
-
-/** Inline data is read when it is posted, whatever is there. */
-static bool inline_fits(const struct scenario_request *r)
-{
-	const struct scenario_sge all = {.at = r->from, .len = r->len};
-
-	for (unsigned i = 0; i < MAX(r->sges, 1u); i++) {
-		const struct scenario_sge *s = r->sges ? &r->sge[i] : &all;
-
-		if (s->len > SCENARIO_AREA - s->at.offset)
-			return false;
-	}
-	return true;
+	scenario_set_remote(r, place_address(&r->to), rkey, wr);
 }
 
 /** The windows and regions of verbs, as far as a bind looks at them. */
@@ -106,8 +83,6 @@ int world_post_send(void *world, unsigned end, const struct scenario_request *r)
 	struct rocemu_path path = {.sgid = e->gid, .dgid = peer_gid(w, end), .sport = 0xc000};
 	int error;
 
-	if (r->flags & IBV_SEND_INLINE && !inline_fits(r))
-		return -EINVAL;
 	wr.wr_id &= ~SCENARIO_RECV_ID;
 	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV ||
 	    (int)r->opcode == ROCEMU_WR_FLUSH)

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,16 +254,7 @@ static void set_remote(const struct world *w, const struct scenario_request *r,
 		r->to.offset + (r->to.area < SCENARIO_AREAS ? (uintptr_t)to->memory[area] : 0);
 	const uint32_t rkey = r->rkey ? r->rkey : to->rkey[area];
 
-	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr->wr.atomic.remote_addr = addr;
-		wr->wr.atomic.rkey = rkey;
-		wr->wr.atomic.swap = r->swap_add;
-		wr->wr.atomic.compare_add =
-			r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? r->compare : r->swap_add;
-		return;
-	}
-	wr->wr.rdma.remote_addr = addr;
-	wr->wr.rdma.rkey = rkey;
+	scenario_set_remote(r, addr, rkey, wr);
 }
 
 static int post_send(void *world, unsigned end, const struct scenario_request *r)
