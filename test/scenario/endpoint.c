@@ -11,6 +11,7 @@
 #include "world.h"
 
 #include "base/util.h"
+#include "scenario/peer.h"
 #include "scenario/setup.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
@@ -279,7 +280,7 @@ static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 	bool lost;
 
 	if (rocemu_packet_decode(&p, data, len) == ROCEMU_DROP_NONE) {
-		packet_text(w, end, &p, text, sizeof(text));
+		scenario_packet_text(&w->setup, end, &p, text, sizeof(text));
 		if (w->setup.ends == 1)
 			fault = packet_fault(w, t, data, len, &p.h);
 		memcpy(w->end[end]->last_payload, p.payload, p.payload_len);

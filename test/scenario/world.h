@@ -87,9 +87,6 @@ int world_post_recv(void *world, unsigned end, const struct scenario_request *r)
 /** Add "; " and the text to what the end did. */
 void say(struct end *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void say_drop(struct end *e, enum rocemu_drop why);
-/** The text of a packet that an end sends. */
-void packet_text(const struct world *w, unsigned end, const struct rocemu_packet *p, char *to,
-		 size_t size);
 /** Completions. */
 void say_completions(struct end *e);
 /** These, events, and the error state. */

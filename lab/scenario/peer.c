@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets of the peer that a scenario writes, and those that come to it. */
+#include "scenario/peer.h"
+
+enum { IMM = 0x1020304, IETH = 0x5060708, DONT_FRAGMENT = 0x4000 };
+
+/* ---- what it sends ---- */
+
+uint64_t scenario_peer_va(const struct scenario_peer *peer, const struct scenario_place *at)
+{
+	return at->offset + (at->area < SCENARIO_AREAS ? peer->device_va[at->area] : 0);
+}
+
+/** A field that the scenario leaves open. */
+#define DEFAULT(p, FIELD, member, value)                         \
+	do {                                                     \
+		if (!scenario_given(p, SCENARIO_PACKET_##FIELD)) \
+			(p)->member = (value);                   \
+	} while (0)
+
+void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_packet *p)
+{
+	static const struct scenario_place mem = {.area = SCENARIO_MEM};
+	const struct scenario_setup *s = peer->setup;
+	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
+
+	p->h.psn += ops & ROCEMU_OP_RESPONSE ? s->sq_psn : s->rq_psn;
+	p->h.psn &= ROCEMU_PSN_MASK;
+	p->h.pad = (uint8_t)(-p->len & 3);
+	p->h.reth.va = scenario_peer_va(peer, p->has_place ? &p->at : &mem);
+	p->h.atomiceth.va = p->h.reth.va;
+	DEFAULT(p, ACKREQ, h.ackreq, ops & ROCEMU_OP_LAST && ops & ROCEMU_OP_REQUEST);
+	DEFAULT(p, MIGREQ, h.migreq, true);
+	DEFAULT(p, PKEY, h.pkey, ROCEMU_PKEY_DEFAULT);
+	DEFAULT(p, DQPN, h.dqpn, peer->device_qpn);
+	DEFAULT(p, RKEY, h.reth.rkey, peer->device_rkey);
+	DEFAULT(p, DMALEN, h.reth.length, p->len);
+	DEFAULT(p, SYNDROME, h.aeth.syndrome, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS);
+	DEFAULT(p, QKEY, h.deth.qkey, s->qkey);
+	DEFAULT(p, SQPN, h.deth.sqpn, peer->qpn);
+	DEFAULT(p, SRQN, h.xrceth.srqn, peer->device_srqn);
+	DEFAULT(p, IMM, h.imm, IMM);
+	DEFAULT(p, IETH, h.ieth, IETH);
+	DEFAULT(p, PORT, sport, peer->sport);
+	p->h.atomiceth.rkey = p->h.reth.rkey;
+}
+
+struct rocemu_gid scenario_peer_source(const struct scenario_peer *peer,
+				       const struct scenario_packet *p)
+{
+	struct rocemu_gid gid = peer->gid;
+
+	if (p->other_source)
+		gid.raw[15] ^= 4;
+	return gid;
+}
+
+static void fill(const struct scenario_packet *p, uint8_t *to)
+{
+	for (uint32_t i = 0; i < p->len; i++)
+		to[i] = scenario_given(p, SCENARIO_PACKET_FILL) ? p->fill : (uint8_t)(i * 7 + 1);
+	memset(to + p->len, 0, p->h.pad);
+}
+
+size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scenario_packet *p,
+			    uint8_t to[ROCEMU_MAX_PACKET], size_t *hdr_len)
+{
+	const struct rocemu_icrc_ctx ctx = {
+		.src = scenario_peer_source(peer, p),
+		.dst = peer->device_gid,
+		.sport = p->sport,
+		.dport = ROCEMU_UDP_PORT,
+		.ip_id = p->ip_id,
+		.ip_frag = DONT_FRAGMENT,
+	};
+	size_t n = rocemu_hdrs_encode(&p->h, to);
+	uint32_t icrc;
+
+	if (!n)
+		n = ROCEMU_BTH_LEN; /* an opcode that there is not */
+	to[0] = p->h.opcode;
+	*hdr_len = n;
+	fill(p, to + n);
+	n += p->len + p->h.pad;
+	icrc = rocemu_icrc(&ctx, to, n, NULL, 0, NULL, 0) ^ p->bad_icrc;
+	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
+		to[n++] = (uint8_t)(icrc >> 8 * i);
+	return n;
+}
+
+/* ---- what comes to it ---- */
+
+static void aeth_text(const struct rocemu_hdrs *h, uint32_t psn, char *to, size_t size)
+{
+	switch (h->aeth.syndrome & ROCEMU_AETH_CLASS_MASK) {
+	case ROCEMU_AETH_ACK:
+		if (h->aeth.syndrome == ROCEMU_AETH_NO_CREDITS)
+			snprintf(to, size, "ack %u/%u", psn, h->aeth.msn);
+		else
+			snprintf(to, size, "ack %u/%u credits %u", psn, h->aeth.msn,
+				 h->aeth.syndrome);
+		break;
+	case ROCEMU_AETH_RNR:
+		snprintf(to, size, "rnr %u %u/%u", h->aeth.syndrome & ROCEMU_AETH_VALUE_MASK, psn,
+			 h->aeth.msn);
+		break;
+	default:
+		snprintf(to, size, "nak %x %u/%u", h->aeth.syndrome, psn, h->aeth.msn);
+		break;
+	}
+}
+
+static void request_text(const struct rocemu_hdrs *h, uint32_t psn, char *to, size_t size)
+{
+	const char *name = rocemu_opcode_name(h->opcode);
+	char bytes[16] = "";
+
+	if (rocemu_opcode_ops(h->opcode) & ROCEMU_OP_READ_REQ)
+		snprintf(bytes, sizeof(bytes), "+%u", h->reth.length);
+	snprintf(to, size, "%s %u%s%s%s", strchr(name, '_') + 1, psn, bytes, h->ackreq ? " A" : "",
+		 h->se ? " S" : "");
+}
+
+static const char *response_place(uint32_t ops)
+{
+	if (ops & ROCEMU_OP_MIDDLE)
+		return "middle";
+	if (!(ops & ROCEMU_OP_LAST))
+		return "first";
+	return ops & ROCEMU_OP_FIRST ? "only" : "last";
+}
+
+void scenario_packet_text(const struct scenario_setup *s, unsigned end,
+			  const struct rocemu_packet *p, char *to, size_t size)
+{
+	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
+	/* Of a pair, each sends from the PSN on that the other receives from. */
+	const bool from_sq = (ops & ROCEMU_OP_REQUEST) != 0;
+	const uint32_t base = from_sq != (end == 1) ? s->sq_psn : s->rq_psn;
+	const uint32_t psn = (p->h.psn - base) & ROCEMU_PSN_MASK;
+
+	if (ops & ROCEMU_OP_CNP)
+		snprintf(to, size, "cnp");
+	else if (ops & ROCEMU_OP_REQUEST)
+		request_text(&p->h, psn, to, size);
+	else if (ops & ROCEMU_OP_READ_RESP)
+		snprintf(to, size, "%s %u+%u", response_place(ops), psn, p->payload_len);
+	else if (ops & ROCEMU_OP_ATOMIC_ACK)
+		snprintf(to, size, "atomic %u/%u =%llu", psn, p->h.aeth.msn,
+			 (unsigned long long)p->h.atomicack);
+	else
+		aeth_text(&p->h, psn, to, size);
+}
+
+static enum rocemu_service service(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC   ? ROCEMU_SVC_RC
+	       : type == IBV_QPT_UC ? ROCEMU_SVC_UC
+	       : type == IBV_QPT_UD ? ROCEMU_SVC_UD
+				    : ROCEMU_SVC_XRC;
+}
+
+const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t sport,
+				  const uint8_t *data, size_t len, const struct rocemu_hdrs *h)
+{
+	const struct rocemu_icrc_ctx ctx = {
+		.src = peer->device_gid,
+		.dst = peer->gid,
+		.sport = sport,
+		.dport = ROCEMU_UDP_PORT,
+		.ip_frag = DONT_FRAGMENT,
+	};
+
+	if (rocemu_icrc_check(&ctx, true, data, len) != 0)
+		return " WITH A WRONG ICRC";
+	if (h->dqpn != peer->qpn)
+		return " WITH ANOTHER QP NUMBER";
+	if (h->opcode != ROCEMU_CNP &&
+	    rocemu_opcode_service(h->opcode) != service(peer->setup->type))
+		return " WITH ANOTHER SERVICE";
+	return "";
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The peer whose packets a scenario writes, for back ends: the bytes of a packet that it sends, and
+ * what comes to it, as text. It has no state but what is given here.
+ */
+#ifndef SCENARIO_PEER_H
+#define SCENARIO_PEER_H
+
+#include "scenario/scenario.h"
+
+struct scenario_peer {
+	const struct scenario_setup *setup; /* borrowed */
+	struct rocemu_gid gid, device_gid;
+	uint32_t qpn;			    /* the peer's */
+	uint32_t device_qpn;		    /* of the queue pair that is connected to it */
+	uint32_t device_srqn;		    /* an XRC SRQ's, or 0 */
+	uint32_t device_rkey;		    /* of SCENARIO_MEM */
+	uint64_t device_va[SCENARIO_AREAS]; /* where each area begins, in packets */
+	uint16_t sport;			    /* UDP source port, unless the scenario gives another */
+};
+
+/** The address that a place has in packets. */
+uint64_t scenario_peer_va(const struct scenario_peer *peer, const struct scenario_place *at);
+
+/** Fill in what p leaves open: it is right then. p->h.psn becomes the number in the packet. */
+void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_packet *p);
+
+/** The address that a packet comes from. */
+struct rocemu_gid scenario_peer_source(const struct scenario_peer *peer,
+				       const struct scenario_packet *p);
+
+/**
+ * A complete packet as bytes, from the BTH to the ICRC. *hdr_len: bytes before the payload.
+ * @return how many.
+ */
+size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scenario_packet *p,
+			    uint8_t to[ROCEMU_MAX_PACKET], size_t *hdr_len);
+
+/**
+ * A packet that an end of the scenario sent, as text:
+ *	SEND_FIRST PSN [A] [S]     a request packet; A: AckReq, S: solicited event
+ *	READ_REQUEST PSN+LEN A
+ *	ack PSN/MSN                positive acknowledgement
+ *	nak SYNDROME PSN/MSN       (hexadecimal)
+ *	rnr TIMER PSN/MSN
+ *	first|middle|last|only PSN+LEN   READ responses
+ *	atomic PSN/MSN =VALUE      atomic response
+ *	cnp                        congestion notification
+ * PSNs count from the first of their direction.
+ */
+void scenario_packet_text(const struct scenario_setup *s, unsigned end,
+			  const struct rocemu_packet *p, char *to, size_t size);
+
+/**
+ * What is wrong with a packet that the device sent from its UDP port sport, data[0..len) from the
+ * BTH to the ICRC, with headers h: "", or " WITH ...".
+ */
+const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t sport,
+				  const uint8_t *data, size_t len, const struct rocemu_hdrs *h);
+
+#endif
