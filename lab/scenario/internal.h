@@ -108,6 +108,14 @@ bool need_psn(struct round *r, uint32_t *psn);
 /** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
 bool need_place(struct round *r, struct scenario_place *p);
 
+/* ---- look.c: commands ---- */
+
+/** "FIRST..LAST" */
+bool range_of(struct round *r, const char *text, uint64_t max, uint64_t *first, uint64_t *last);
+bool run_counter(struct round *r);
+bool run_report(struct round *r);
+bool run_why(struct round *r);
+
 /* ---- memory.c: commands ---- */
 
 bool run_set(struct round *r);

@@ -283,48 +283,6 @@ static bool run_state(struct round *r)
 	return got == want || fail(r, "the state is %s, not %s", state_text(got), state_text(want));
 }
 
-/** "FIRST..LAST" */
-static bool range_of(struct round *r, const char *text, uint64_t max, uint64_t *first,
-		     uint64_t *last)
-{
-	const char *dots = strstr(text, "..");
-	char front[SCENARIO_WORD_LEN];
-
-	if (!dots)
-		return refuse(r, "'%s' is not of the form FIRST..LAST", text);
-	snprintf(front, sizeof(front), "%.*s", (int)(dots - text), text);
-	if (!number_of(r, front, max, first) || !number_of(r, dots + 2, max, last))
-		return false;
-	return *first <= *last || refuse(r, "'%s' ends before it begins", text);
-}
-
-/** "NAME NUMBER" or "NAME FIRST..LAST" */
-static bool run_counter(struct round *r)
-{
-	const char *name = need_word(r, "a counter");
-	const char *want = name ? need_word(r, "a number") : NULL;
-	uint64_t first, last, got;
-
-	if (!want)
-		return false;
-	if (strstr(want, "..")) {
-		if (!range_of(r, want, UINT64_MAX, &first, &last))
-			return false;
-	} else {
-		if (!number_of(r, want, UINT64_MAX, &first))
-			return false;
-		last = first;
-	}
-	if (!end_of_line(r))
-		return false;
-	if (!r->b->counter(r->world, r->end, name, &got)) {
-		r->next--; /* to the name */
-		return refuse(r, "'%s' is not a counter", name);
-	}
-	return (first <= got && got <= last) ||
-	       fail(r, "%s is %llu, not %s", name, (unsigned long long)got, want);
-}
-
 static bool run_last(struct round *r)
 {
 	const struct rocemu_packet *got = r->b->last(r->world, r->end);
@@ -363,6 +321,8 @@ CAN(last)
 CAN(completions)
 CAN(lose)
 CAN(counter)
+CAN(report)
+CAN(why)
 CAN(dereg)
 CAN(reg)
 CAN(mw)
@@ -390,6 +350,8 @@ static const struct command commands[] = {
 	{"ignore", run_ignore, NULL},
 	{"state", run_state, NULL},
 	{"counter", run_counter, can_counter},
+	{"report", run_report, can_report},
+	{"why", run_why, can_why},
 	{"deadline", run_deadline, can_deadline},
 	{"last", run_last, can_last},
 };

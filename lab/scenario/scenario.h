@@ -4,9 +4,9 @@
  * has to come of it. docs/scenarios.md describes the language.
  *
  * read.c splits a file into cases, lines and words. value.c and words.c have the meaning of words:
- * numbers and places in memory; the fields of packets, requests and queue pairs. run.c and memory.c
- * carry a case out by means of a back end (struct scenario_backend), which has the queue pairs: the
- * language is the same wherever they are.
+ * numbers and places in memory; the fields of packets, requests and queue pairs. run.c, memory.c
+ * and look.c carry a case out by means of a back end (struct scenario_backend), which has the queue
+ * pairs: the language is the same wherever they are.
  *
  * A file is hostile until it is read: any bytes are safe, and what a case may do is bounded.
  */
@@ -117,7 +117,8 @@ struct scenario_place {
 	X(ip, ip, 6, 4)                            \
 	X(same_address, same_address, 1, 0)        \
 	X(other_address, other_address, 1, 0)      \
-	X(window, window, UINT32_MAX, 0)
+	X(window, window, UINT32_MAX, 0)           \
+	X(why, why, 1, 1)
 /* clang-format on */
 
 /** A queue pair, or two that are connected, before the first line. */
@@ -263,6 +264,12 @@ struct scenario_backend {
 	enum ibv_qp_state (*state)(void *world, unsigned end);
 	/** A counter by its name. @return false: there is none. */
 	bool (*counter)(void *world, unsigned end, const char *name, uint64_t *value);
+	/** A value of a QP's report by its name, as text. @return false: there is none. */
+	bool (*report)(void *world, unsigned end, const char *name, char *text, size_t size);
+	/** Take the next reason that an end gave (rocemu/why.h). @return false: there is none. */
+	bool (*next_why)(void *world, unsigned end);
+	/** A value of the reason that was taken last, as report(). */
+	bool (*why)(void *world, unsigned end, const char *name, char *text, size_t size);
 	/** The address that a place has in packets. */
 	uint64_t (*address)(const struct scenario_place *p);
 	/** The last packet that an end sent, without its payload; NULL: there was none. */

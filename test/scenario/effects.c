@@ -63,6 +63,7 @@ void say_completions(struct end *e)
 		};
 		char text[160];
 
+		e->vendor_err = cqe.vendor_err;
 		if (cqe.qpn != rocemu_qp_num(e->qp))
 			say(e, "completion of QP %x", cqe.qpn);
 		scenario_completion_text(&c, text, sizeof(text));

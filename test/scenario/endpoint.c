@@ -101,6 +101,8 @@ static int make_end(struct world *w, unsigned index)
 		return -ENOMEM;
 	if (w->setup.ip != 4 && w->setup.ip != 6)
 		return -EINVAL;
+	cfg.why = w->setup.why ? take_reason : NULL;
+	cfg.why_user = e;
 	if (w->setup.ip == 4)
 		e->gid = (struct rocemu_gid){{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
 	else
@@ -453,6 +455,27 @@ static bool counter(void *world, unsigned end, const char *name, uint64_t *value
 	return counter_value(w->end[end], name, value);
 }
 
+static bool report(void *world, unsigned end, const char *name, char *text, size_t size)
+{
+	return report_value(world, end, name, text, size);
+}
+
+static bool next_why(void *world, unsigned end)
+{
+	struct end *e = ((struct world *)world)->end[end];
+
+	send_all(world);
+	if (e->taken == e->given)
+		return false;
+	e->taken++;
+	return true;
+}
+
+static bool why(void *world, unsigned end, const char *name, char *text, size_t size)
+{
+	return reason_value(world, end, name, text, size);
+}
+
 static uint8_t *memory(void *world, unsigned end, enum scenario_area area)
 {
 	struct end *e = ((struct world *)world)->end[end];
@@ -548,6 +571,9 @@ const struct scenario_backend scenario_endpoint = {
 	.lose = lose,
 	.state = state,
 	.counter = counter,
+	.report = report,
+	.next_why = next_why,
+	.why = why,
 	.memory = memory,
 	.dereg = dereg,
 	.reg = reg,

@@ -11,6 +11,13 @@ enum {
 	PEER_QPN = 7 << 14 | 3, /* of the peer that writes packets */
 	LOG_LEN = 8192,
 	LOSE_MAX = 8,
+	REASONS = 32,
+};
+
+/** A reason, and how many completions there were when it was given. */
+struct reason {
+	struct rocemu_why why;
+	uint32_t completions;
 };
 
 struct end {
@@ -27,7 +34,10 @@ struct end {
 	struct rocemu_gid gid;
 	uint64_t sends, recvs; /* posted so far: the numbers of requests */
 	bool told_error;
-	struct rocemu_packet last; /* that it sent; its payload is below */
+	struct reason reason[REASONS]; /* the first ones */
+	unsigned given, taken;	       /* of them */
+	uint32_t vendor_err;	       /* of the last completion */
+	struct rocemu_packet last;     /* that it sent; its payload is below */
 	bool sent;
 	size_t log_len;
 	char log[LOG_LEN]; /* what it did since the last look */
@@ -96,6 +106,13 @@ void say_rest(struct end *e);
 
 /** @return false: there is no counter of this name. */
 bool counter_value(const struct end *e, const char *name, uint64_t *value);
+
+/* ---- report.c ---- */
+
+/** The callback of struct rocemu_ep_config; end: a struct end. */
+void take_reason(void *end, const struct rocemu_why *why);
+bool report_value(const struct world *w, unsigned end, const char *name, char *text, size_t size);
+bool reason_value(const struct world *w, unsigned end, const char *name, char *text, size_t size);
 
 /* ---- input.c ---- */
 

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include <rocemu/report.h>
+
 #include "transport/qp.h"
 
 struct fixture {
@@ -169,4 +171,42 @@ TEST(show, part_not_shown__not_written)
 	assert_false(rocemu_ep_shows_part(f.ep, qp->qpn));
 	assert_int_equal(rocemu_qp_destroy(qp), 0);
 	teardown(&f);
+}
+
+TEST(report, walk__finds_each_qp_once_and_ends)
+{
+	struct rocemu_qp_report r[2];
+	struct rocemu_qp *qps[5];
+	uint32_t next = 0;
+	unsigned seen[5] = {0}, calls = 0;
+	struct fixture f;
+
+	setup(&f);
+	for (unsigned i = 0; i < 5; i++)
+		qps[i] = new_qp(&f);
+	while (next != UINT32_MAX) {
+		const unsigned got = rocemu_ep_report(f.ep, 0, &next, r, 2);
+
+		assert_in_range(got, 0, 2);
+		for (unsigned i = 0; i < got; i++)
+			for (unsigned k = 0; k < 5; k++)
+				seen[k] += r[i].qpn == qps[k]->qpn;
+		assert_in_range(++calls, 1, 100);
+	}
+	for (unsigned k = 0; k < 5; k++)
+		assert_int_equal(seen[k], 1);
+	assert_int_equal(rocemu_ep_report(f.ep, 0, &next, r, 2), 0);
+	teardown(&f);
+}
+
+TEST(report, no_slot__ends_at_once)
+{
+	struct rocemu_ep *ep =
+		rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .active_mtu = IBV_MTU_1024});
+	struct rocemu_qp_report r;
+	uint32_t next = 0;
+
+	assert_int_equal(rocemu_ep_report(ep, 0, &next, &r, 1), 0);
+	assert_int_equal(next, UINT32_MAX);
+	rocemu_ep_free(ep);
 }
