@@ -502,3 +502,44 @@ TEST(send_credits, used_up__requests_wait_until_there_is_more)
 	assert_false(rocemu_ep_wants_send_credits(f.ep));
 	rocemu_ep_free(f.ep);
 }
+
+static void keep_reason(void *user, const struct rocemu_why *w)
+{
+	*(struct rocemu_why *)user = *w;
+}
+
+/** A transition that is refused. @return the reason. */
+static struct rocemu_why refused(struct fixture *f, const struct ibv_qp_attr *a, int mask)
+{
+	struct rocemu_why w = {0};
+
+	f->ep->cfg.why = keep_reason;
+	f->ep->cfg.why_user = &w;
+	assert_int_equal(rocemu_qp_modify(f->qp, 0, a, mask), -EINVAL);
+	f->ep->cfg.why = NULL;
+	return w;
+}
+
+TEST(why, modify__what_is_missing_and_what_is_too_much)
+{
+	struct ibv_qp_attr a = full_attr(IBV_QPS_RTR);
+	const int missing = IBV_QP_AV | IBV_QP_MIN_RNR_TIMER;
+	struct fixture f;
+	struct rocemu_why w;
+
+	setup(&f, IBV_QPT_RC);
+	assert_int_equal(refused(&f, &a, RC_RTR).code, ROCEMU_WHY_NO_TRANSITION);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	w = refused(&f, &a, RC_RTR & ~missing);
+	assert_int_equal(w.code, ROCEMU_WHY_MISSING);
+	assert_int_equal(w.n, missing);
+	assert_int_equal(w.limit, RC_RTR & ~IBV_QP_STATE);
+	w = refused(&f, &a, RC_RTR | IBV_QP_SQ_PSN);
+	assert_int_equal(w.code, ROCEMU_WHY_NOT_ALLOWED);
+	assert_int_equal(w.n, IBV_QP_SQ_PSN);
+	a.ah_attr.is_global = 0;
+	w = refused(&f, &a, RC_RTR);
+	assert_int_equal(w.code, ROCEMU_WHY_PATH);
+	assert_string_equal(w.what, "is_global");
+	rocemu_ep_free(f.ep);
+}
