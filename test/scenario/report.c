@@ -11,16 +11,20 @@
 #include "transport/qp.h"
 #include "transport/why.h"
 
-/* Members of struct rocemu_qp_report that are numbers; its largest value stands for "none". */
-#define NUMBERS(X)                                                                               \
-	X(mtu)                                                                                   \
-	X(retry_cnt) X(retry_left) X(rnr_retry) X(rnr_left) X(sends) X(sends_begun) X(sends_max) \
-		X(reads) X(reads_max) X(unanswered) X(responses) X(silent_ns) X(timeout_ns)      \
-			X(probe_ns) X(rnr_ns) X(inflight) X(window) X(window_used) X(srtt_ns)    \
-				X(min_rtt_ns) X(recvs) X(recvs_max) X(early) X(send_cqes)        \
-					X(send_cqe_max) X(recv_cqes) X(recv_cqe_max) X(nwqes)
+/* clang-format off */
+/* Members of struct rocemu_qp_report that are numbers; the largest one stands for "none". */
+#define NUMBERS(X) \
+	X(mtu) X(retry_cnt) X(retry_left) X(rnr_retry) X(rnr_left) X(sends) X(sends_begun)        \
+	X(sends_max) X(reads) X(reads_max) X(unanswered) X(responses) X(silent_ns) X(timeout_ns)  \
+	X(probe_ns) X(rnr_ns) X(inflight) X(window) X(window_used) X(srtt_ns) X(min_rtt_ns)       \
+	X(recvs) X(recvs_max) X(early) X(send_cqes) X(send_cqe_max) X(recv_cqes) X(recv_cqe_max)  \
+	X(nwqes)
 /* PSNs, with the attribute from which they count. */
-#define PSNS(X) X(acked_psn, sq_psn) X(send_psn, sq_psn) X(next_psn, sq_psn) X(rq_psn, rq_psn)
+#define PSNS(X) \
+	X(acked_psn, sq_psn) X(send_psn, sq_psn) X(next_psn, sq_psn) X(rq_psn, rq_psn)
+/* Members of struct rocemu_why that are numbers. */
+#define WHY_NUMBERS(X) X(addr) X(len) X(key) X(lo) X(hi) X(n) X(limit)
+/* clang-format on */
 
 /** A value as text. */
 struct text {
@@ -112,7 +116,27 @@ static const char *wait_name(unsigned wait)
 	return wait < ROCEMU_WAIT_COUNT ? names[wait] : "?";
 }
 
-/** "wqe0.length" and its like. */
+static const char *state_name(unsigned state)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return state < ARRAY_LEN(names) ? names[state] : "?";
+}
+
+static const char *type_name(unsigned type)
+{
+	static const char *const names[] = {
+		[IBV_QPT_RC] = "RC",
+		[IBV_QPT_UC] = "UC",
+		[IBV_QPT_UD] = "UD",
+		[IBV_QPT_XRC_SEND] = "XRC_SEND",
+		[IBV_QPT_XRC_RECV] = "XRC_RECV",
+	};
+
+	return type < ARRAY_LEN(names) && names[type] ? names[type] : "?";
+}
+
+/** "wqe0.len" and its like. */
 static bool wqe_value(struct text t, const struct world *w, const struct rocemu_qp_report *r,
 		      const char *name)
 {
@@ -157,6 +181,10 @@ static bool of_report(struct text t, const struct world *w, unsigned end,
 #undef X
 	if (strcmp(name, "wait") == 0)
 		return word(t, wait_name(r->wait));
+	if (strcmp(name, "state") == 0)
+		return word(t, state_name(r->state));
+	if (strcmp(name, "type") == 0)
+		return word(t, type_name(r->type));
 	if (strcmp(name, "flags") == 0)
 		return flags_text(t, r->flags);
 	if (strcmp(name, "qpn") == 0)
@@ -228,8 +256,7 @@ bool reason_value(const struct world *w, unsigned end, const char *name, char *t
 #define X(member)                       \
 	if (strcmp(name, #member) == 0) \
 		return number(t, y->member);
-	X(addr)
-	X(len) X(key) X(lo) X(hi) X(n) X(limit)
+	WHY_NUMBERS(X)
 #undef X
-		return false;
+	return false;
 }
