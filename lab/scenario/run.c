@@ -120,23 +120,6 @@ static bool run_run(struct round *r)
 	return true;
 }
 
-static bool run_lose(struct round *r)
-{
-	char pattern[SCENARIO_LINE_MAX] = "";
-	uint64_t times = 1;
-	const char *w;
-	size_t n = 0;
-
-	if (take_word(r, "all"))
-		times = UINT32_MAX;
-	while ((w = next_word(r)))
-		n += (size_t)snprintf(pattern + n, sizeof(pattern) - MIN(n, sizeof(pattern)),
-				      "%s%s", n ? " " : "", w);
-	if (!n)
-		return refuse(r, "a packet is expected behind 'lose'");
-	return expect_result(r, r->b->lose(r->world, r->end, pattern, (unsigned)times), 0);
-}
-
 static bool run_dereg(struct round *r)
 {
 	enum scenario_area area;
@@ -170,23 +153,28 @@ static bool run_mw(struct round *r)
 	       expect_result(r, r->b->mw(r->world, r->end, (unsigned)type, other_pd), want);
 }
 
-/** "limit N", "destroy" */
+/** "new [other_pd] [other_domain]", "destroy", "limit N", "size N" */
 static bool run_srq(struct round *r)
 {
-	bool destroy = take_word(r, "destroy");
-	uint64_t limit = 0;
+	struct scenario_srq c = {.what = SCENARIO_SRQ_NEW};
+	uint64_t n = 0;
 	int want;
 
-	if (!destroy && !take_word(r, "limit"))
-		return refuse(r, "'limit NUMBER' or 'destroy' is expected");
-	if (!destroy && !need_number(r, "a limit", UINT32_MAX, &limit))
-		return false;
-	if (!read_errno(r, &want) || !end_of_line(r))
-		return false;
-	return expect_result(r,
-			     destroy ? r->b->srq_destroy(r->world, r->end)
-				     : r->b->srq_limit(r->world, r->end, (uint32_t)limit),
-			     want);
+	if (take_word(r, "new")) {
+		c.other_pd = take_word(r, "other_pd");
+		c.other_domain = take_word(r, "other_domain");
+	} else if (take_word(r, "destroy")) {
+		c.what = SCENARIO_SRQ_DESTROY;
+	} else {
+		c.what = take_word(r, "limit") ? SCENARIO_SRQ_LIMIT : SCENARIO_SRQ_SIZE;
+		if (c.what == SCENARIO_SRQ_SIZE && !take_word(r, "size"))
+			return refuse(r, "'new', 'destroy', 'limit N' or 'size N' is expected");
+		if (!need_number(r, "a number", UINT32_MAX, &n))
+			return false;
+		c.n = (uint32_t)n;
+	}
+	return read_errno(r, &want) && end_of_line(r) &&
+	       expect_result(r, r->b->srq(r->world, r->end, &c), want);
 }
 
 /* ---- what has to come ---- */
@@ -225,6 +213,28 @@ static bool expected_text(struct round *r, char *to, size_t size)
 		to[n] = 0;
 	}
 	return n || refuse(r, "what has to come is missing; or 'nothing'");
+}
+
+/** "PATTERN", "all PATTERN", "mask MASK", "none" */
+static bool run_lose(struct round *r)
+{
+	char pattern[SCENARIO_LINE_MAX] = "*";
+	struct scenario_loss l = {.pattern = pattern, .times = 1, .mask = UINT64_MAX};
+	bool good;
+
+	if (take_word(r, "none")) {
+		l.times = 0;
+		good = end_of_line(r);
+	} else if (take_word(r, "mask")) {
+		l.times = 64;
+		good = need_number(r, "a mask", UINT64_MAX, &l.mask) && end_of_line(r);
+	} else {
+		if (take_word(r, "all"))
+			l.times = UINT32_MAX;
+		good = r->next < r->nwords ? expected_text(r, pattern, sizeof(pattern))
+					   : refuse(r, "a packet is expected behind 'lose'");
+	}
+	return good && expect_result(r, r->b->lose(r->world, r->end, &l), 0);
 }
 
 /** Does what came match the line? */
@@ -326,7 +336,7 @@ CAN(why)
 CAN(dereg)
 CAN(reg)
 CAN(mw)
-CAN(srq_limit)
+CAN(srq)
 
 static const struct command commands[] = {
 	{"qp", run_qp, NULL},
@@ -342,7 +352,7 @@ static const struct command commands[] = {
 	{"dereg", run_dereg, can_dereg},
 	{"reg", run_reg, can_reg},
 	{"mw", run_mw, can_mw},
-	{"srq", run_srq, can_srq_limit},
+	{"srq", run_srq, can_srq},
 	{"set", run_set, NULL},
 	{"check", run_check, NULL},
 	{"expect", run_expect, NULL},

@@ -24,7 +24,7 @@ enum {
 	SCENARIO_LINE_MAX = 400,     /* bytes of a line */
 	SCENARIO_WORDS = 48,	     /* of a line */
 	SCENARIO_WORD_LEN = 64,	     /* with the zero */
-	SCENARIO_VARIABLES = 8,	     /* of all "with" lines of a case */
+	SCENARIO_VARIABLES = 12,     /* of all "with" lines of a case */
 	SCENARIO_LOOPS = 4,	     /* "for" in a line */
 	SCENARIO_ROUNDS_MAX = 100000,
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
@@ -118,7 +118,9 @@ struct scenario_place {
 	X(same_address, same_address, 1, 0)        \
 	X(other_address, other_address, 1, 0)      \
 	X(window, window, UINT32_MAX, 0)           \
-	X(why, why, 1, 1)
+	X(why, why, 1, 1)                         \
+	X(rnr_chance, rnr_chance, 100, 0)          \
+	X(sqd_notify, sqd_notify, 1, 0)
 /* clang-format on */
 
 /** A queue pair, or two that are connected, before the first line. */
@@ -207,6 +209,9 @@ static inline bool scenario_given(const struct scenario_packet *p, enum scenario
 	X(lkey, lkey, UINT32_MAX)          \
 	X(imm, imm, UINT32_MAX)            \
 	X(inv, imm, UINT32_MAX)            \
+	X(qkey, qkey, UINT32_MAX)          \
+	X(srqn, srqn, ROCEMU_QPN_MASK)     \
+	X(srq, srq, UINT32_MAX)            \
 	X(add, swap_add, UINT64_MAX)       \
 	X(swap, swap_add, UINT64_MAX)      \
 	X(compare, compare, UINT64_MAX)
@@ -225,6 +230,8 @@ struct scenario_request {
 	uint64_t id;	/* 0: the next number, from 1 on */
 	uint32_t len;
 	uint32_t rkey, lkey; /* 0: the right one */
+	uint32_t qkey, srqn; /* of a datagram, an XRC request; the same */
+	uint32_t srq;	     /* of a receive: the SRQ, from 1 on; 0: the newest */
 	uint32_t imm;	     /* or the key to invalidate */
 	unsigned access;     /* of a bind: IBV_ACCESS_* */
 	bool no_mr;	     /* of a bind: it names no region */
@@ -232,6 +239,25 @@ struct scenario_request {
 	struct scenario_place from, to;
 	struct scenario_sge sge[SCENARIO_SGES];
 	unsigned sges; /* 0: len bytes at from are all */
+};
+
+/** What is done to the SRQ of an end that was made last. */
+struct scenario_srq {
+	enum {
+		SCENARIO_SRQ_NEW, /* one more */
+		SCENARIO_SRQ_DESTROY,
+		SCENARIO_SRQ_LIMIT, /* n */
+		SCENARIO_SRQ_SIZE,  /* n */
+	} what;
+	uint32_t n;
+	bool other_pd, other_domain; /* of _NEW: not the QP's */
+};
+
+/** Of the next packets of an end whose text matches pattern, times of them: which are lost. */
+struct scenario_loss {
+	const char *pattern;
+	unsigned times; /* 0: no packet of the end is lost any more */
+	uint64_t mask;	/* bit i % 64: the i-th of them is lost */
 };
 
 /** Where the queue pairs are. Calls return 0 or negative errno values, as the verbs do. */
@@ -259,8 +285,7 @@ struct scenario_backend {
 	 * What packets there were is forgotten. Valid until the next call.
 	 */
 	const char *(*completions)(void *world, unsigned end, unsigned n);
-	/** The next packets of an end whose text matches pattern are lost: times of them. */
-	int (*lose)(void *world, unsigned end, const char *pattern, unsigned times);
+	int (*lose)(void *world, unsigned end, const struct scenario_loss *l);
 	enum ibv_qp_state (*state)(void *world, unsigned end);
 	/** A counter by its name. @return false: there is none. */
 	bool (*counter)(void *world, unsigned end, const char *name, uint64_t *value);
@@ -289,8 +314,9 @@ struct scenario_backend {
 	int (*mw)(void *world, unsigned end, unsigned type, bool other_pd);
 	/** The R_Key of the window. @return false: there is none. */
 	bool (*mw_key)(void *world, unsigned end, uint32_t *rkey);
-	int (*srq_limit)(void *world, unsigned end, uint32_t limit);
-	int (*srq_destroy)(void *world, unsigned end);
+	int (*srq)(void *world, unsigned end, const struct scenario_srq *c);
+	/** The XRC SRQ number of one, from 1 on. @return false: it was never made. */
+	bool (*srq_number)(void *world, unsigned end, unsigned which, uint32_t *srqn);
 };
 
 /* ---- carrying out ---- */

@@ -39,6 +39,7 @@ struct ibv_qp_attr scenario_attr(const struct scenario_setup *s, unsigned end, e
 		.max_rd_atomic = (uint8_t)s->rd_atomic,
 		.max_dest_rd_atomic = (uint8_t)s->dest_rd_atomic,
 		.qp_access_flags = s->access,
+		.en_sqd_async_notify = (uint8_t)s->sqd_notify,
 		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
 }

@@ -32,6 +32,21 @@ static bool of_end(struct round *r, const char **w, uint8_t *end)
 	return *end < r->setup.ends || refuse(r, "there is no end 'b': 'pair' makes two");
 }
 
+/** "srq2" */
+static bool srq_value(struct round *r, const char *name, uint64_t *out)
+{
+	uint64_t which;
+	uint32_t srqn;
+	uint8_t end;
+
+	if (!r->world || !r->b->srq_number || !of_end(r, &name, &end) ||
+	    strncmp(name, "srq", 3) != 0 || !fault_value_number(name + 3, UINT32_MAX, &which) ||
+	    !r->b->srq_number(r->world, end, (unsigned)which, &srqn))
+		return false;
+	*out = srqn;
+	return true;
+}
+
 /** "mem.rkey" and its like. */
 static bool key_value(struct round *r, const char *name, uint64_t *out)
 {
@@ -72,7 +87,7 @@ static bool operand(struct round *r, const char **p, uint64_t *out)
 	memcpy(digits, *p, len);
 	digits[len] = 0;
 	if (!loop_value(r, *p, len, out) && !fault_value_number(digits, UINT64_MAX, out) &&
-	    !key_value(r, digits, out))
+	    !key_value(r, digits, out) && !srq_value(r, digits, out))
 		return false;
 	*p += len;
 	return true;

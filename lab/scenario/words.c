@@ -108,6 +108,7 @@ static const struct name attributes[] = {
 	{"rq_psn", IBV_QP_RQ_PSN},
 	{"qkey", IBV_QP_QKEY},
 	{"other_address", IBV_QP_AV},
+	{"sqd_notify", IBV_QP_EN_SQD_ASYNC_NOTIFY},
 };
 
 #define PRINT(f, title, list, text)                          \

@@ -3,7 +3,6 @@
 #include "endpoint.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,30 +61,32 @@ static int make_memory(struct end *e)
 	return 0;
 }
 
-static int make_qp(struct end *e, const struct scenario_setup *s)
+/** The peer of an XRC_SEND QP is an XRC_RECV QP. */
+static enum ibv_qp_type end_type(const struct scenario_setup *s, unsigned end)
+{
+	return end && s->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : s->type;
+}
+
+static int make_qp(struct end *e, const struct scenario_setup *s, enum ibv_qp_type type)
 {
 	struct rocemu_qp_init init = {
-		.type = s->type,
+		.type = type,
 		.cap = {s->send_wr, s->recv_wr, MAX_SGE, MAX_SGE, MAX_INLINE},
 		.sq_sig_all = s->sig_all,
 	};
-	struct ibv_srq_attr srq = {.max_wr = s->recv_wr, .max_sge = MAX_SGE};
 	int error = 0;
 
-	if (s->type == IBV_QPT_XRC_RECV) {
+	if (type == IBV_QPT_XRC_RECV) {
 		init.cap = (struct ibv_qp_cap){0};
 		init.xrcd = e->xrcd = rocemu_xrcd_new(e->ep);
-		error = e->xrcd ? rocemu_xrc_srq_create(e->pd, e->xrcd, e->cq, &srq, NULL, &e->srq)
-				: -ENOMEM;
-		e->srqn = error ? 0 : rocemu_srq_num(e->srq);
+		error = e->xrcd ? srq_new(e, s->recv_wr, false, false) : -ENOMEM;
 	} else {
 		init.pd = e->pd;
 		init.send_cq = e->cq;
-		if (s->type != IBV_QPT_XRC_SEND)
+		if (type != IBV_QPT_XRC_SEND)
 			init.recv_cq = e->cq;
 		if (s->srq)
-			error = rocemu_srq_create(s->srq_other_pd ? e->other_pd : e->pd, &srq, NULL,
-						  &e->srq);
+			error = srq_new(e, s->recv_wr, s->srq_other_pd, false);
 		init.srq = e->srq;
 	}
 	return error ? error : rocemu_qp_create(e->ep, &init, &e->qp);
@@ -93,7 +94,10 @@ static int make_qp(struct end *e, const struct scenario_setup *s)
 
 static int make_end(struct world *w, unsigned index)
 {
-	struct rocemu_ep_config cfg = {.seed = 1 + index, .window_bytes = w->setup.window};
+	struct rocemu_ep_config cfg = {.seed = 1 + index,
+				       .window_bytes = w->setup.window,
+				       .rnr_chance = w->setup.rnr_chance / 100.0,
+				       .rnr_seed = 7};
 	struct end *e = w->end[index] = calloc(1, sizeof(*e));
 	int error;
 
@@ -120,7 +124,7 @@ static int make_end(struct world *w, unsigned index)
 	error = rocemu_cq_create(e->ep, CQ_DEPTH, NULL, &e->cq);
 	if (!error)
 		error = make_memory(e);
-	return error ? error : make_qp(e, &w->setup);
+	return error ? error : make_qp(e, &w->setup, end_type(&w->setup, index));
 }
 
 /* ---- states ---- */
@@ -157,7 +161,13 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 	peer = peer_gid(w, end);
 	a.dest_qp_num = peer_qpn(w, end);
 	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, sizeof(peer.raw));
-	error = rocemu_qp_modify(e->qp, w->now, &a, mask | scenario_attr_mask(s->type, from, to));
+	/* The setup's are the first end's. */
+	if (mask & IBV_QP_RQ_PSN)
+		a.rq_psn = s->rq_psn;
+	if (mask & IBV_QP_SQ_PSN)
+		a.sq_psn = s->sq_psn;
+	error = rocemu_qp_modify(e->qp, w->now, &a,
+				 mask | scenario_attr_mask(end_type(s, end), from, to));
 	if (error)
 		w->setup.other_address = old_address;
 	if (!error && to != IBV_QPS_ERR)
@@ -187,12 +197,7 @@ static void world_free(void *world)
 		if (w->end[i])
 			end_free(w->end[i]);
 	}
-	while (w->first) {
-		struct flying *f = w->first;
-
-		w->first = f->next;
-		free(f);
-	}
+	link_free(w);
 	free(w);
 }
 
@@ -238,40 +243,6 @@ static void *start(const struct scenario_setup *s, int *error)
 
 /* ---- packets and time ---- */
 
-static bool is_lost(struct world *w, unsigned end, const char *text)
-{
-	for (unsigned i = 0; i < w->loses; i++) {
-		struct lose *l = &w->lose[i];
-
-		if (l->end == end && l->times && fnmatch(l->pattern, text, FNM_NOESCAPE) == 0) {
-			l->times--;
-			return true;
-		}
-	}
-	return false;
-}
-
-static void fly(struct world *w, unsigned to, const struct rocemu_tx *t, const uint8_t *data,
-		uint32_t len)
-{
-	struct flying *f = malloc(sizeof(*f) + len);
-
-	if (!f)
-		return; /* lost */
-	*f = (struct flying){
-		.at = w->now + w->setup.delay_ns,
-		.to = to,
-		.src = t->path->sgid,
-		.dst = t->path->dgid,
-		.sport = t->path->sport,
-		.tclass = t->path->tclass,
-		.len = len,
-	};
-	memcpy(f->data, data, len);
-	*w->last = f;
-	w->last = &f->next;
-}
-
 static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 {
 	uint8_t data[ROCEMU_MAX_PACKET];
@@ -290,10 +261,10 @@ static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 		w->end[end]->last = p;
 		w->end[end]->sent = true;
 	}
-	lost = is_lost(w, end, text);
+	lost = link_loses(w, end, text);
 	say(w->end[end], "%s%s%s", text, fault, lost ? " lost" : "");
 	if (w->setup.ends == 2 && !lost)
-		fly(w, !end, t, data, len);
+		link_send(w, !end, t, data, len);
 }
 
 static void send_some(struct world *w, unsigned end, unsigned n)
@@ -310,29 +281,6 @@ static void send_all(struct world *w)
 	for (unsigned end = 0; end < w->setup.ends; end++)
 		while (rocemu_ep_has_output(w->end[end]->ep))
 			send_some(w, end, ROCEMU_OUTPUT_BATCH);
-}
-
-static void arrive(struct world *w)
-{
-	struct flying *f = w->first;
-	struct rocemu_dgram d = {
-		.data = f->data,
-		.len = f->len,
-		.src = f->src,
-		.dst = f->dst,
-		.sport = f->sport,
-		.dport = ROCEMU_UDP_PORT,
-		.tclass = f->tclass,
-		.hop_limit = 64,
-		.ip_id_known = true,
-	};
-	struct end *e = w->end[f->to];
-
-	w->first = f->next;
-	if (!w->first)
-		w->last = &w->first;
-	say_drop(e, rocemu_ep_input(e->ep, w->now, &d));
-	free(f);
 }
 
 static uint64_t next_time(const struct world *w)
@@ -362,7 +310,7 @@ static void wait(void *world, uint64_t ns)
 		}
 		w->now = MAX(w->now, next);
 		while (w->first && w->first->at <= w->now)
-			arrive(w);
+			link_arrive(w);
 		for (unsigned end = 0; end < w->setup.ends; end++)
 			rocemu_ep_expire(w->end[end]->ep, w->now);
 		/* What is due to leave then is left to the scenario. */
@@ -392,17 +340,6 @@ static bool deadline(void *world, uint64_t *ns)
 	next = rocemu_ep_deadline(w->end[0]->ep);
 	*ns = next - MIN(next, w->now);
 	return next != ROCEMU_NEVER;
-}
-
-static int lose(void *world, unsigned end, const char *pattern, unsigned times)
-{
-	struct world *w = world;
-
-	if (w->loses == LOSE_MAX)
-		return -ENOMEM;
-	w->lose[w->loses] = (struct lose){.end = end, .times = times};
-	snprintf(w->lose[w->loses++].pattern, sizeof(w->lose[0].pattern), "%s", pattern);
-	return 0;
 }
 
 /* ---- looks ---- */
@@ -538,24 +475,6 @@ static bool mw_key(void *world, unsigned end, uint32_t *rkey)
 	return e->mw;
 }
 
-static int srq_limit(void *world, unsigned end, uint32_t limit)
-{
-	struct end *e = ((struct world *)world)->end[end];
-	struct ibv_srq_attr attr = {.srq_limit = limit};
-
-	return e->srq ? rocemu_srq_modify(e->srq, &attr, IBV_SRQ_LIMIT) : -EINVAL;
-}
-
-static int srq_destroy(void *world, unsigned end)
-{
-	struct end *e = ((struct world *)world)->end[end];
-	int error = e->srq ? rocemu_srq_destroy(e->srq) : -EINVAL;
-
-	if (!error)
-		e->srq = NULL;
-	return error;
-}
-
 const struct scenario_backend scenario_endpoint = {
 	.start = start,
 	.end = world_free,
@@ -568,7 +487,7 @@ const struct scenario_backend scenario_endpoint = {
 	.deadline = deadline,
 	.effects = effects,
 	.completions = completions,
-	.lose = lose,
+	.lose = link_lose,
 	.state = state,
 	.counter = counter,
 	.report = report,
@@ -580,8 +499,8 @@ const struct scenario_backend scenario_endpoint = {
 	.key = key,
 	.mw = new_mw,
 	.mw_key = mw_key,
-	.srq_limit = srq_limit,
-	.srq_destroy = srq_destroy,
+	.srq = end_srq,
+	.srq_number = end_srq_number,
 	.last = last,
 	.address = place_address,
 };

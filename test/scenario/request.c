@@ -45,6 +45,13 @@ static void set_remote(const struct world *w, const struct scenario_request *r,
 	scenario_set_remote(r, place_address(&r->to), rkey, wr);
 }
 
+static uint32_t remote_srqn(const struct world *w, unsigned end, const struct scenario_request *r)
+{
+	const struct end *peer = w->end[!end];
+
+	return r->srqn || !peer || !peer->srqs ? r->srqn : peer->srqn[peer->srqs - 1];
+}
+
 /** The windows and regions of verbs, as far as a bind looks at them. */
 struct bind {
 	struct ibv_mw mw;
@@ -95,9 +102,11 @@ int world_post_send(void *world, unsigned end, const struct scenario_request *r)
 		set_bind(e, r, &bind, &wr);
 	} else if (w->setup.type == IBV_QPT_UD) {
 		wr.wr.ud.remote_qpn = peer_qpn(w, end);
-		wr.wr.ud.remote_qkey = w->setup.qkey;
+		wr.wr.ud.remote_qkey = r->qkey ? r->qkey : w->setup.qkey;
 	} else {
 		set_remote(w, r, &wr);
+		if (w->setup.type == IBV_QPT_XRC_SEND)
+			wr.qp_type.xrc.remote_srqn = remote_srqn(w, end, r);
 	}
 	error = rocemu_qp_post_send(e->qp, w->now, &wr, &path);
 	e->sends += !error;
@@ -112,12 +121,13 @@ int world_post_recv(void *world, unsigned end, const struct scenario_request *r)
 	struct ibv_recv_wr wr = {.wr_id = r->id ? r->id : e->recvs + 1,
 				 .sg_list = sge,
 				 .num_sge = sges_of(w, r, sge)};
+	struct rocemu_srq *srq = srq_of(e, r->srq);
 	const struct ibv_recv_wr *bad;
 	int error;
 
 	wr.wr_id |= SCENARIO_RECV_ID;
-	error = e->srq ? rocemu_srq_post(e->srq, &wr, &bad)
-		       : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
+	error = srq ? rocemu_srq_post(srq, &wr, &bad)
+		    : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
 	e->recvs += !error;
 	return error;
 }

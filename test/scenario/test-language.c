@@ -89,7 +89,12 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		 "error 3:25: 'mw.rkey' is not a number"},
 		{"case a\nqp RC\nmodify SQD srq 1\n", "error 3:12: 'srq' cannot be changed"},
 		{"case a\nqp RC\nsrq remove\n",
-		 "error 3:1: 'limit NUMBER' or 'destroy' is expected"},
+		 "error 3:1: 'new', 'destroy', 'limit N' or 'size N' is expected"},
+		{"case a\nqp XRC_RECV\n< SEND_ONLY 0 srqn srq2\n",
+		 "error 3:20: 'srq2' is not a number"},
+		{"case a\npair RC\nlose\n", "error 3:1: a packet is expected behind 'lose'"},
+		{"case a\npair RC\nlose mask\n", "error 3:6: a mask is expected behind 'mask'"},
+		{"case a\npair RC\nlose none SEND*\n", "error 3:11: 'SEND*' is not expected here"},
 		{"case a\nqp RC\nstate RTS now\n", "error 3:11: 'now' is not expected here"},
 		{"case a\nqp RC\nexpect\n", "error 3:1: what has to come is missing; or 'nothing'"},
 		{"case a\nqp RC\nexpect ack $N/0\n", "error 3:12: '$N' has no value"},
@@ -176,6 +181,15 @@ TEST(language, expectation__met__passes)
 		{"case a\nqp RC\nmw 3 errno EINVAL\npost_send BIND_MW errno EINVAL\nmw 2\nmw "
 		 "free\nmw "
 		 "free errno EINVAL\n",
+		 "ok"},
+		{"case a\nqp RC\nsrq size 4 errno EINVAL\nsrq new errno EINVAL\n", "ok"},
+		{"case a\nqp XRC_RECV\nfor i 2..32 srq new\nsrq new errno EINVAL\n", "ok"},
+		{"case a\npair RC\na: lose all *\na: lose mask 0\na: lose none\npost_send "
+		 "RDMA_WRITE len 8\nrun\na: expect WRITE_ONLY 0 A; write 1\nb: expect ack 0/1\n",
+		 "ok"},
+		{"case a\npair RC\na: lose mask 5\nfor i 1..3 post_send RDMA_WRITE len 8\na: "
+		 "expect "
+		 "WRITE_ONLY 0 A lost; WRITE_ONLY 1 A; WRITE_ONLY 2 A lost\nb: ignore rest\n",
 		 "ok"},
 		{"case a\nqp RC srq 1\nsrq limit 1\nexpect event SRQ_LIMIT_REACHED\nsrq destroy "
 		 "errno "

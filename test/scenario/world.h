@@ -12,6 +12,7 @@ enum {
 	LOG_LEN = 8192,
 	LOSE_MAX = 8,
 	REASONS = 32,
+	SRQS_MAX = 32,
 };
 
 /** A reason, and how many completions there were when it was given. */
@@ -24,8 +25,10 @@ struct end {
 	struct rocemu_ep *ep; /* owns all of the objects */
 	struct rocemu_pd *pd, *other_pd;
 	struct rocemu_cq *cq;
-	struct rocemu_srq *srq; /* or NULL */
-	uint32_t srqn;
+	struct rocemu_srq *srq;		       /* the newest, or NULL */
+	struct rocemu_srq *all_srqs[SRQS_MAX]; /* NULL once destroyed */
+	uint32_t srqn[SRQS_MAX];
+	unsigned srqs; /* that were made */
 	struct rocemu_xrcd *xrcd;
 	struct rocemu_qp *qp;
 	struct rocemu_mw *mw;		      /* or NULL */
@@ -46,9 +49,10 @@ struct end {
 	uint8_t memory[SCENARIO_AREAS][SCENARIO_AREA] __attribute__((aligned(64)));
 };
 
-/** The next times packets of an end whose text matches are lost. */
+/** Of the next times packets of an end whose text matches, those are lost whose bit is set. */
 struct lose {
 	unsigned end, times;
+	uint64_t mask; /* of the next packets, from bit 0 on; then from the start again */
 	char pattern[SCENARIO_LINE_MAX];
 };
 
@@ -85,12 +89,34 @@ static inline uint64_t area_iova(unsigned area)
 struct rocemu_gid peer_gid(const struct world *w, unsigned end);
 uint32_t peer_qpn(const struct world *w, unsigned end);
 
+/* ---- link.c ---- */
+
+/** As of struct scenario_backend. */
+int link_lose(void *world, unsigned end, const struct scenario_loss *l);
+/** A packet leaves an end. @return true: it is lost. */
+bool link_loses(struct world *w, unsigned end, const char *text);
+/** It goes to an end. */
+void link_send(struct world *w, unsigned to, const struct rocemu_tx *t, const uint8_t *data,
+	       uint32_t len);
+/** The first packet on the link comes. */
+void link_arrive(struct world *w);
+void link_free(struct world *w);
+
 /* ---- request.c ---- */
 
 /** As it is in packets and requests. */
 uint64_t place_address(const struct scenario_place *p);
 int world_post_send(void *world, unsigned end, const struct scenario_request *r);
 int world_post_recv(void *world, unsigned end, const struct scenario_request *r);
+
+/* ---- srq.c ---- */
+
+int srq_new(struct end *e, uint32_t max_wr, bool other_pd, bool other_domain);
+/** The number-th that was made, or the newest (0); NULL: there is none. */
+struct rocemu_srq *srq_of(const struct end *e, unsigned number);
+/** As of struct scenario_backend. */
+int end_srq(void *world, unsigned end, const struct scenario_srq *c);
+bool end_srq_number(void *world, unsigned end, unsigned which, uint32_t *srqn);
 
 /* ---- effects.c ---- */
 
