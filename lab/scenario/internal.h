@@ -58,6 +58,8 @@ bool with_values(const struct scenario_case *c, unsigned round,
 
 /** The scenario is wrong at the word that was read last. @return false. */
 bool refuse(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** The back end cannot do what the word that was read last asks for. @return false. */
+bool cannot(struct round *r, const char *what);
 /** Something else came than the scenario states. @return false. */
 bool fail(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -92,6 +94,15 @@ bool read_modify(struct round *r, enum ibv_qp_state *to, struct scenario_setup *
 bool read_reg(struct round *r, enum scenario_area *area, int *access, bool *other_pd, int *error);
 /** The result that the line states: "errno ENOMEM" at its end; otherwise 0. */
 bool read_errno(struct round *r, int *error);
+
+/* ---- real-time.c ---- */
+
+/**
+ * Change a list of effects to what can be told of it in real time: without packets that were not
+ * taken ("drop"), without an ACK in front of another one, without "sol". Nothing left: "nothing".
+ * @return how many effects are left.
+ */
+unsigned in_real_time(char *list);
 
 /* ---- value.c ---- */
 

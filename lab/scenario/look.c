@@ -32,7 +32,7 @@ static bool need_range(struct round *r, uint64_t *first, uint64_t *last)
 	r->next--;
 	if (!need_place(r, &p))
 		return false;
-	*first = *last = p.area == SCENARIO_NOWHERE ? p.offset : r->b->address(&p);
+	*first = *last = p.area == SCENARIO_NOWHERE ? p.offset : r->b->address(r->world, &p);
 	return true;
 }
 

@@ -171,7 +171,9 @@ const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t spo
 		.ip_frag = DONT_FRAGMENT,
 	};
 
-	if (rocemu_icrc_check(&ctx, true, data, len) != 0)
+	const int32_t id = rocemu_icrc_check(&ctx, peer->ip_id_known, data, len);
+
+	if (id < 0 || (peer->ip_id_known && id))
 		return " WITH A WRONG ICRC";
 	if (h->dqpn != peer->qpn)
 		return " WITH ANOTHER QP NUMBER";

@@ -17,6 +17,7 @@ struct scenario_peer {
 	uint32_t device_rkey;		    /* of SCENARIO_MEM */
 	uint64_t device_va[SCENARIO_AREAS]; /* where each area begins, in packets */
 	uint16_t sport;			    /* UDP source port, unless the scenario gives another */
+	bool ip_id_known;		    /* the IP identification of what comes: it is 0 */
 };
 
 /** The address that a place has in packets. */

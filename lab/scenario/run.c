@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Carries a round of a case out, line by line. */
 #include <ctype.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ struct command {
 
 static bool expect_result(struct round *r, int got, int want)
 {
+	if (got == -EOPNOTSUPP && want != got)
+		return cannot(r, r->word[0].text);
 	return got == want ||
 	       fail(r, "the call returned %d (%s), not %d", got, strerror(-got), want);
 }
@@ -33,6 +36,8 @@ static bool begin(struct round *r, unsigned ends)
 	if (!read_setup(r))
 		return false;
 	r->world = r->b->start(&r->setup, &error);
+	if (error == -EOPNOTSUPP)
+		return cannot(r, "such a queue pair");
 	return r->world || refuse(r, "the queue pairs cannot be made: %s", strerror(-error));
 }
 
@@ -82,8 +87,7 @@ static bool run_input(struct round *r)
 		return refuse(r, "a pair gets its packets from each other");
 	if (!read_packet(r, &p))
 		return false;
-	r->b->input(r->world, &p);
-	return true;
+	return expect_result(r, r->b->input(r->world, &p), 0);
 }
 
 static bool run_output(struct round *r)
@@ -251,23 +255,30 @@ static bool compare(struct round *r, const char *want, const char *got)
 
 static bool run_expect(struct round *r)
 {
-	char want[2 * SCENARIO_LINE_MAX];
+	char want[2 * SCENARIO_LINE_MAX], got[SCENARIO_EFFECTS_MAX];
+	unsigned n;
 
-	return expected_text(r, want, sizeof(want)) &&
-	       compare(r, want, r->b->effects(r->world, r->end));
+	if (!expected_text(r, want, sizeof(want)))
+		return false;
+	if (!r->b->settle)
+		return compare(r, want, r->b->effects(r->world, r->end, 0));
+	n = in_real_time(want);
+	snprintf(got, sizeof(got), "%s", r->b->effects(r->world, r->end, n));
+	in_real_time(got);
+	return compare(r, want, got);
 }
 
 static bool run_completions(struct round *r)
 {
 	char want[2 * SCENARIO_LINE_MAX];
-	uint64_t n = 1;
+	uint64_t n = 0;
 	bool given = r->next < r->nwords && isdigit((unsigned char)*r->word[r->next].text);
 
 	if (given && !need_number(r, "a number", UINT32_MAX, &n))
 		return false;
 	if (!expected_text(r, want, sizeof(want)))
 		return false;
-	for (const char *p = want; !given && (p = strchr(p, ';')); p++)
+	for (const char *p = want; !given && p; p = strchr(p + 1, ';'))
 		n++;
 	if (strcmp(want, "nothing") == 0)
 		n = 0;
@@ -279,7 +290,7 @@ static bool run_ignore(struct round *r)
 	r->ignored[r->end] |= take_word(r, "rest");
 	if (!end_of_line(r))
 		return false;
-	r->b->effects(r->world, r->end);
+	r->b->effects(r->world, r->end, 0);
 	return true;
 }
 
@@ -314,6 +325,17 @@ static bool run_deadline(struct round *r)
 		return fail(r, "no timer runs");
 	return got == want || fail(r, "the next timer runs out in %llu ns, not %llu",
 				   (unsigned long long)got, (unsigned long long)want);
+}
+
+/** Packets come and nothing leaves until a line looks at it: not so in real time. */
+static bool run_virtual_time(struct round *r)
+{
+	return end_of_line(r);
+}
+
+static bool can_virtual_time(const struct scenario_backend *b)
+{
+	return !b->settle;
 }
 
 /* ---- a line ---- */
@@ -364,24 +386,37 @@ static const struct command commands[] = {
 	{"why", run_why, can_why},
 	{"deadline", run_deadline, can_deadline},
 	{"last", run_last, can_last},
+	{"virtual_time", run_virtual_time, can_virtual_time},
 };
+
+/** NULL: none. */
+static const struct command *command_of(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(commands[i].word, word) == 0)
+			return &commands[i];
+	return NULL;
+}
 
 static bool run_command(struct round *r)
 {
 	const char *w = need_word(r, "a command");
+	const struct command *c = w ? command_of(w) : NULL;
 
-	if (!w)
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-		if (strcmp(commands[i].word, w) != 0)
-			continue;
-		if (commands[i].can && !commands[i].can(r->b))
-			return refuse(r, "'%s' is not possible here", w);
-		if (!r->world && i > 1)
-			return refuse(r, "'qp' or 'pair' comes first");
-		return commands[i].run(r);
+	if (!c)
+		return w && refuse(r, "'%s' is not a command", w);
+	if (c->can && !c->can(r->b))
+		return cannot(r, w);
+	if (!r->world && c->run != run_qp && c->run != run_pair && c->run != run_virtual_time)
+		return refuse(r, "'qp' or 'pair' comes first");
+	/* Packets come one right behind the other; all else is done when they have come. */
+	if (r->world && r->b->settle && c->run != run_input) {
+		int error = r->b->settle(r->world);
+
+		if (error)
+			return fail(r, "the device does not answer: %s", strerror(-error));
 	}
-	return refuse(r, "'%s' is not a command", w);
+	return c->run(r);
 }
 
 static bool run_words(struct round *r);
@@ -535,6 +570,27 @@ static bool run_lines(struct round *r, unsigned to)
 	return true;
 }
 
+/** Can the back end do each command of the case? */
+static bool can_all(struct round *r)
+{
+	for (unsigned i = r->at; i < r->to; i++) {
+		struct scenario_word word[SCENARIO_WORDS];
+		unsigned n = words_split(&r->s->line[i], word, &r->r->error), at = 0;
+		const struct command *c;
+
+		while (at < n &&
+		       (strcmp(word[at].text, "a:") == 0 || strcmp(word[at].text, "b:") == 0 ||
+			strcmp(word[at].text, "for") == 0))
+			at += strcmp(word[at].text, "for") == 0 ? 3 : 1;
+		c = at < n ? command_of(word[at].text) : NULL;
+		if (!c || !c->can || c->can(r->b))
+			continue;
+		r->line = &r->s->line[i];
+		return cannot(r, c->word);
+	}
+	return true;
+}
+
 /** All that came was expected. */
 static bool run_rest(struct round *r)
 {
@@ -543,7 +599,7 @@ static bool run_rest(struct round *r)
 		return refuse(r, "the case has no 'qp' or 'pair'");
 	}
 	for (r->end = 0; r->end < r->setup.ends; r->end++) {
-		const char *got = r->b->effects(r->world, r->end);
+		const char *got = r->b->effects(r->world, r->end, 0);
 
 		if (*got && !r->ignored[r->end])
 			return fail(r, "the case ends, and this was not expected: %.7000s", got);
@@ -578,7 +634,7 @@ void scenario_run(const struct scenario *s, unsigned number, unsigned round,
 		return;
 	}
 	name_values(&r);
-	if (run_lines(&r, r.to))
+	if (can_all(&r) && run_lines(&r, r.to))
 		run_rest(&r);
 	if (r.world)
 		b->end(r.world);

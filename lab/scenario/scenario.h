@@ -30,15 +30,17 @@ enum {
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
 	SCENARIO_AREA = 131072,	      /* bytes of each area of memory */
 	SCENARIO_ENDS = 2,
-	SCENARIO_SGES = 4, /* pieces of a request */
+	SCENARIO_SGES = 4,	     /* pieces of a request */
+	SCENARIO_EFFECTS_MAX = 8192, /* bytes of what an end did until a look */
 };
 
 /* ---- a file ---- */
 
 struct scenario_error {
-	const char *file;	   /* borrowed from the scenario */
-	unsigned line, column;	   /* from 1; column 0: all of the line */
-	char text[2 * 8192 + 256]; /* what is wrong; several lines for what was not expected */
+	const char *file;      /* borrowed from the scenario */
+	unsigned line, column; /* from 1; column 0: all of the line */
+	char text[2 * SCENARIO_EFFECTS_MAX +
+		  256]; /* what is wrong; several lines for what was not expected */
 };
 
 struct scenario_line {
@@ -260,7 +262,10 @@ struct scenario_loss {
 	uint64_t mask;	/* bit i % 64: the i-th of them is lost */
 };
 
-/** Where the queue pairs are. Calls return 0 or negative errno values, as the verbs do. */
+/**
+ * Where the queue pairs are. Calls return 0 or negative errno values, as the verbs do. What a back
+ * end cannot do has no call; start() and input() return -EOPNOTSUPP for values that it cannot do.
+ */
 struct scenario_backend {
 	/** @return a world to be ended, or NULL with *error negative. */
 	void *(*start)(const struct scenario_setup *s, int *error);
@@ -271,15 +276,24 @@ struct scenario_backend {
 	int (*modify)(void *world, unsigned end, enum ibv_qp_state to,
 		      const struct scenario_setup *s, int mask);
 	/** A packet comes to the first end, which is alone. */
-	void (*input)(void *world, const struct scenario_packet *p);
+	int (*input)(void *world, const struct scenario_packet *p);
 	/** The first end sends n packets at most. */
 	void (*output)(void *world, unsigned n);
 	/** Time goes on, and what is due happens. UINT64_MAX: a pair, until nothing is left to. */
 	void (*wait)(void *world, uint64_t ns);
 	/** @return when the next timer of the first end runs out, from now; or false: none runs. */
 	bool (*deadline)(void *world, uint64_t *ns);
-	/** What an end did since the last call. Valid until the next. */
-	const char *(*effects)(void *world, unsigned end);
+	/**
+	 * What an end did since the last call, as soon as that is n effects, or no more will come.
+	 * Valid until the next.
+	 */
+	const char *(*effects)(void *world, unsigned end, unsigned n);
+	/**
+	 * Real time: wait until what came to an end has been looked at there, and what comes of it
+	 * at once has left. effects() have no packets that were not taken then, and no "sol".
+	 * NULL: it is so at once.
+	 */
+	int (*settle)(void *world);
 	/**
 	 * The completions of an end since the last look, when there are n, or no more will come.
 	 * What packets there were is forgotten. Valid until the next call.
@@ -296,7 +310,7 @@ struct scenario_backend {
 	/** A value of the reason that was taken last, as report(). */
 	bool (*why)(void *world, unsigned end, const char *name, char *text, size_t size);
 	/** The address that a place has in packets. */
-	uint64_t (*address)(const struct scenario_place *p);
+	uint64_t (*address)(void *world, const struct scenario_place *p);
 	/** The last packet that an end sent, without its payload; NULL: there was none. */
 	const struct rocemu_packet *(*last)(void *world, unsigned end);
 	/** SCENARIO_AREA bytes; of SCENARIO_LAST: ROCEMU_MAX_MTU. */
@@ -323,8 +337,9 @@ struct scenario_backend {
 
 enum scenario_verdict {
 	SCENARIO_PASS,
-	SCENARIO_FAIL,	/* something else came of it than the scenario states */
-	SCENARIO_ERROR, /* the scenario is wrong, or the back end cannot */
+	SCENARIO_FAIL,	 /* something else came of it than the scenario states */
+	SCENARIO_ERROR,	 /* the scenario is wrong */
+	SCENARIO_CANNOT, /* the back end cannot */
 };
 
 struct scenario_result {

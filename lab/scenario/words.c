@@ -148,6 +148,13 @@ bool refuse(struct round *r, const char *fmt, ...)
 	return false;
 }
 
+bool cannot(struct round *r, const char *what)
+{
+	refuse(r, "'%s' is not possible here", what);
+	r->r->verdict = SCENARIO_CANNOT;
+	return false;
+}
+
 bool fail(struct round *r, const char *fmt, ...)
 {
 	struct scenario_error *e = &r->r->error;
@@ -491,7 +498,7 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got)
 		have.h.reth.va = got->h.atomiceth.va;
 		have.h.reth.rkey = got->h.atomiceth.rkey;
 	}
-	if (want.has_place && have.h.reth.va != r->b->address(&want.at))
+	if (want.has_place && have.h.reth.va != r->b->address(r->world, &want.at))
 		return fail(r, "the address is 0x%llx", (unsigned long long)have.h.reth.va);
 	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
 		const struct field *f = &packet_fields[i];

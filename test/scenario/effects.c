@@ -21,14 +21,14 @@ void say(struct end *e, const char *fmt, ...)
 	va_list ap;
 	int n;
 
-	if (e->log_len && e->log_len + 3 < LOG_LEN) {
+	if (e->log_len && e->log_len + 3 < SCENARIO_EFFECTS_MAX) {
 		memcpy(e->log + e->log_len, "; ", 3);
 		e->log_len += 2;
 	}
 	va_start(ap, fmt);
-	n = vsnprintf(e->log + e->log_len, LOG_LEN - e->log_len, fmt, ap);
+	n = vsnprintf(e->log + e->log_len, SCENARIO_EFFECTS_MAX - e->log_len, fmt, ap);
 	va_end(ap);
-	e->log_len = MIN(e->log_len + (size_t)n, (size_t)LOG_LEN - 1);
+	e->log_len = MIN(e->log_len + (size_t)n, (size_t)SCENARIO_EFFECTS_MAX - 1);
 }
 
 void say_drop(struct end *e, enum rocemu_drop why)

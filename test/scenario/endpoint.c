@@ -321,9 +321,10 @@ static void wait(void *world, uint64_t ns)
 		w->now = until;
 }
 
-static void input(void *world, const struct scenario_packet *p)
+static int input(void *world, const struct scenario_packet *p)
 {
 	peer_sends(world, p);
+	return 0;
 }
 
 static void output(void *world, unsigned n)
@@ -352,11 +353,12 @@ static const char *take_log(struct end *e)
 	return e->text;
 }
 
-static const char *effects(void *world, unsigned end)
+static const char *effects(void *world, unsigned end, unsigned n)
 {
 	struct world *w = world;
 	struct end *e = w->end[end];
 
+	(void)n; /* no more will come */
 	send_all(w);
 	say_rest(e);
 	return take_log(e);
@@ -377,6 +379,12 @@ static const char *completions(void *world, unsigned end, unsigned n)
 		take_log(w->end[i]);
 	say_completions(e);
 	return take_log(e);
+}
+
+static uint64_t address(void *world, const struct scenario_place *p)
+{
+	(void)world;
+	return place_address(p);
 }
 
 static enum ibv_qp_state state(void *world, unsigned end)
@@ -502,5 +510,5 @@ const struct scenario_backend scenario_endpoint = {
 	.srq = end_srq,
 	.srq_number = end_srq_number,
 	.last = last,
-	.address = place_address,
+	.address = address,
 };

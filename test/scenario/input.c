@@ -20,6 +20,7 @@ static struct scenario_peer peer_of(const struct world *w)
 		.device_qpn = rocemu_qp_num(e->qp),
 		.device_srqn = e->srqs ? e->srqn[e->srqs - 1] : 0,
 		.device_rkey = e->rkey[SCENARIO_MEM],
+		.ip_id_known = true,
 		.sport = e->qp->path.sport ? e->qp->path.sport : UNUSED_SPORT,
 	};
 

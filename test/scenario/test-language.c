@@ -9,8 +9,9 @@
 #include "endpoint.h"
 
 /** Run the only case of a text, all rounds, until one does not pass: "line:column: text". */
-static const char *run(const char *text)
+static const char *run_with(const struct scenario_backend *b, const char *text)
 {
+	static const char *const verdict[] = {"ok", "fail", "error", "cannot"};
 	static char out[sizeof(((struct scenario_error *)NULL)->text) + 320];
 	struct scenario_result r = {0};
 	struct scenario *s = scenario_read(text, strlen(text), "x", &r.error);
@@ -19,13 +20,17 @@ static const char *run(const char *text)
 	if (!s)
 		r.verdict = SCENARIO_ERROR;
 	for (unsigned i = 0; s && i < s->cases[0].rounds && r.verdict == SCENARIO_PASS; i++)
-		scenario_run(s, 0, i, &scenario_endpoint, NULL, &r);
+		scenario_run(s, 0, i, b, NULL, &r);
 	if (r.verdict != SCENARIO_PASS)
-		snprintf(out, sizeof(out), "%s %u:%u: %s%s%s",
-			 r.verdict == SCENARIO_FAIL ? "fail" : "error", r.error.line,
+		snprintf(out, sizeof(out), "%s %u:%u: %s%s%s", verdict[r.verdict], r.error.line,
 			 r.error.column, r.error.text, *r.values ? " with " : "", r.values);
 	scenario_free(s);
 	return out;
+}
+
+static const char *run(const char *text)
+{
+	return run_with(&scenario_endpoint, text);
 }
 
 struct row {
@@ -209,4 +214,35 @@ TEST(language, expectation__met__passes)
 	};
 
 	check(rows, ARRAY_LEN(rows));
+}
+
+static int settle(void *world)
+{
+	(void)world;
+	return 0;
+}
+
+TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\n< WRITE_ONLY 1 len 8 bad_icrc 1\nexpect drop ICRC\n", "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 1 len 8\nexpect drop PSN; nak 60 0/0\n", "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 7/7; ack 0/1\n", "ok"},
+		{"case a\nqp RC\npost_recv len 8\n< SEND_ONLY 0 len 8 se 1\nexpect ack 0/1; recv 1 "
+		 "len 8 sol\n",
+		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect nothing\n",
+		 "fail 4:0: what came is not what is expected\n  expected: nothing\n  came:     "
+		 "ack 0/1"},
+		{"case a\nqp RC\nfor i 0..2 a: counter naks_sent 0\n",
+		 "cannot 3:0: 'counter' is not possible here"},
+		{"case a\nvirtual_time\nqp RC\n",
+		 "cannot 2:0: 'virtual_time' is not possible here"},
+	};
+	struct scenario_backend b = scenario_endpoint;
+
+	b.settle = settle;
+	b.counter = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
 }

@@ -19,7 +19,7 @@
 
 #define MAX_INLINE 64u
 
-enum { PORT = 1, CQ_DEPTH = 8192, PATIENCE_S = 30, TEXT_LEN = 8192 };
+enum { PORT = 1, CQ_DEPTH = 8192, PATIENCE_S = 30 };
 
 struct end {
 	struct ibv_context *ctx; /* owned, as all that follows */
@@ -32,7 +32,7 @@ struct end {
 	uint64_t sends, recvs;
 	bool told_error;
 	size_t len;
-	char text[TEXT_LEN];
+	char text[SCENARIO_EFFECTS_MAX];
 	uint8_t memory[SCENARIO_AREAS][SCENARIO_AREA] __attribute__((aligned(4096)));
 };
 
@@ -272,7 +272,7 @@ static int post_send(void *world, unsigned end, const struct scenario_request *r
 	int error;
 
 	if (r->opcode == IBV_WR_BIND_MW)
-		return -EINVAL; /* there are no windows here */
+		return -EOPNOTSUPP; /* there are no windows here */
 	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV)
 		wr.invalidate_rkey = r->imm;
 	else
@@ -303,9 +303,9 @@ static int post_recv(void *world, unsigned end, const struct scenario_request *r
 
 static void say(struct end *e, const char *text)
 {
-	e->len += (size_t)snprintf(e->text + e->len, TEXT_LEN - e->len, "%s%s", e->len ? "; " : "",
-				   text);
-	e->len = MIN(e->len, (size_t)TEXT_LEN - 1);
+	e->len += (size_t)snprintf(e->text + e->len, SCENARIO_EFFECTS_MAX - e->len, "%s%s",
+				   e->len ? "; " : "", text);
+	e->len = MIN(e->len, (size_t)SCENARIO_EFFECTS_MAX - 1);
 }
 
 static void say_completion(struct end *e, const struct ibv_wc *wc)
@@ -354,7 +354,7 @@ static void say_events(struct world *w, unsigned end)
 
 static const char *taken(struct end *e)
 {
-	static char text[TEXT_LEN];
+	static char text[SCENARIO_EFFECTS_MAX];
 
 	memcpy(text, e->text, e->len + 1);
 	e->len = 0;
@@ -362,10 +362,11 @@ static const char *taken(struct end *e)
 	return text;
 }
 
-static const char *effects(void *world, unsigned end)
+static const char *effects(void *world, unsigned end, unsigned n)
 {
 	struct world *w = world;
 
+	(void)n;
 	poll_cq(w->end[end], UINT32_MAX);
 	say_events(w, end);
 	return taken(w->end[end]);

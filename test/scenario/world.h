@@ -9,7 +9,6 @@
 
 enum {
 	PEER_QPN = 7 << 14 | 3, /* of the peer that writes packets */
-	LOG_LEN = 8192,
 	LOSE_MAX = 8,
 	REASONS = 32,
 	SRQS_MAX = 32,
@@ -43,8 +42,8 @@ struct end {
 	struct rocemu_packet last;     /* that it sent; its payload is below */
 	bool sent;
 	size_t log_len;
-	char log[LOG_LEN]; /* what it did since the last look */
-	char text[LOG_LEN];
+	char log[SCENARIO_EFFECTS_MAX]; /* what it did since the last look */
+	char text[SCENARIO_EFFECTS_MAX];
 	uint8_t last_payload[ROCEMU_MAX_MTU];
 	uint8_t memory[SCENARIO_AREAS][SCENARIO_AREA] __attribute__((aligned(64)));
 };
