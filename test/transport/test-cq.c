@@ -97,6 +97,7 @@ TEST(cq_arm, any__one_event_then_disarmed)
 	assert_true(rocemu_ep_next_event(ep, &ev));
 	assert_int_equal(ev.type, ROCEMU_EVENT_CQ);
 	assert_false(rocemu_ep_next_event(ep, &ev));
+	assert_int_equal(rocemu_ep_get_stats(ep)->cq_events, 1);
 	rocemu_ep_free(ep);
 }
 
@@ -546,6 +547,23 @@ TEST(cq_move, in_use_or_late_event__refused)
 	rocemu_ep_free(to);
 }
 
+TEST(cq_holds_success, of_another_qp_or_failed__no)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 4);
+	struct rocemu_cqe out;
+
+	cq_push(cq, &(struct rocemu_cqe){.qpn = 1, .status = IBV_WC_WR_FLUSH_ERR});
+	cq_push(cq, &(struct rocemu_cqe){.qpn = 2, .status = IBV_WC_SUCCESS});
+	assert_false(rocemu_cq_holds_success(cq, 1));
+	assert_true(rocemu_cq_holds_success(cq, 2));
+	assert_int_equal(rocemu_cq_poll(cq, &out, 1), 1);
+	assert_true(rocemu_cq_holds_success(cq, 2));
+	assert_int_equal(rocemu_cq_poll(cq, &out, 1), 1);
+	assert_false(rocemu_cq_holds_success(cq, 2));
+	rocemu_ep_free(ep);
+}
+
 /* ---- shared receive queues ---- */
 
 TEST(srq_move, with_receives__its_new_endpoint_has_them_and_its_events)
@@ -597,5 +615,71 @@ TEST(srq_create, limits__taken_and_einval_beyond)
 			assert_int_equal(rocemu_srq_destroy(srq), 0);
 	}
 	assert_int_equal(rocemu_pd_free(pd), 0);
+	rocemu_ep_free(ep);
+}
+
+static struct rocemu_srq *new_srq(struct rocemu_ep *ep, uint32_t max_wr, unsigned posted)
+{
+	struct ibv_srq_attr attr = {.max_wr = max_wr, .max_sge = 1};
+	const struct ibv_recv_wr *bad;
+	struct rocemu_srq *srq;
+
+	assert_int_equal(rocemu_srq_create(rocemu_pd_new(ep), &attr, NULL, &srq), 0);
+	for (unsigned i = 0; i < posted; i++)
+		assert_int_equal(
+			rocemu_srq_post(srq, &(const struct ibv_recv_wr){.wr_id = i}, &bad), 0);
+	return srq;
+}
+
+TEST(srq_modify, size_and_limit__taken_together_or_not_at_all)
+{
+	static const struct {
+		uint32_t max_wr, limit;
+		int mask, result;
+		uint32_t has_wr, has_limit;
+	} t[] = {
+		{1, 0, IBV_SRQ_MAX_WR, -EINVAL, 8, 0}, /* two are posted */
+		{0, 0, IBV_SRQ_MAX_WR, -EINVAL, 8, 0},
+		{ROCEMU_MAX_WR + 1, 0, IBV_SRQ_MAX_WR, -EINVAL, 8, 0},
+		{2, 9, IBV_SRQ_MAX_WR, 0, 2, 0}, /* the limit is not looked at */
+		{ROCEMU_MAX_WR, 0, IBV_SRQ_MAX_WR, 0, ROCEMU_MAX_WR, 0},
+		{1, 2, IBV_SRQ_LIMIT, 0, 8, 2}, /* the size is not looked at */
+		{0, 9, IBV_SRQ_LIMIT, -EINVAL, 8, 0},
+		{4, 5, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, -EINVAL, 8, 0},
+		{4, 2, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 0, 4, 2},
+		{16, 2, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT << 1, -EINVAL, 8, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		struct ibv_srq_attr attr = {.max_wr = t[i].max_wr, .srq_limit = t[i].limit};
+		struct rocemu_ep *ep = new_ep();
+		struct rocemu_srq *srq = new_srq(ep, 8, 2);
+
+		assert_int_equal(rocemu_srq_modify(srq, &attr, t[i].mask), t[i].result);
+		rocemu_srq_query(srq, &attr);
+		assert_int_equal(attr.max_wr, t[i].has_wr);
+		assert_int_equal(attr.srq_limit, t[i].has_limit);
+		assert_int_equal(attr.max_sge, 1);
+		assert_int_equal(rq_count(&srq->rq), 2);
+		rocemu_ep_free(ep);
+	}
+}
+
+TEST(srq_modify, size__receives_stay_in_order_and_more_fit)
+{
+	const struct ibv_srq_attr attr = {.max_wr = 5};
+	const struct ibv_recv_wr more = {.wr_id = 3}, *bad;
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_srq *srq = new_srq(ep, 3, 3);
+	struct rwqe w;
+
+	assert_int_equal(rocemu_srq_post(srq, &more, &bad), -ENOMEM);
+	assert_int_equal(rocemu_srq_modify(srq, &attr, IBV_SRQ_MAX_WR), 0);
+	assert_int_equal(rocemu_srq_post(srq, &more, &bad), 0);
+	for (uint64_t i = 0; i < 4; i++) {
+		assert_true(rq_take(&srq->rq, &w));
+		assert_int_equal(w.wr_id, i);
+	}
+	assert_false(rq_take(&srq->rq, &w));
 	rocemu_ep_free(ep);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "transport/qp.h"
 
 struct fixture {
@@ -167,6 +168,45 @@ TEST(qp_create, bad_arguments__errno)
 	init.cap.max_send_sge = ROCEMU_MAX_SGE + 1;
 	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), -EINVAL);
 	rocemu_ep_free(no_slot);
+	rocemu_ep_free(f.ep);
+}
+
+/** Of a QP with and without a receive queue of its own. */
+struct grant {
+	struct ibv_qp_cap requested, granted;
+	int result;
+};
+
+TEST(qp_create, capacities__at_least_as_much_or_einval)
+{
+	enum { WR = ROCEMU_MAX_WR, SGE = ROCEMU_MAX_SGE, INL = ROCEMU_MAX_INLINE };
+	static const struct grant t[] = {
+		{{0}, {0, 0, 1, 1, sizeof(struct ibv_sge)}, 0},
+		{{3, 5, 2, 4, 100}, {3, 5, 2, 4, 100}, 0},
+		{{WR, WR, SGE, SGE, INL}, {WR, WR, SGE, SGE, INL}, 0},
+		{{WR + 1, 1, 1, 1, 0}, {0}, -EINVAL},
+		{{1, WR + 1, 1, 1, 0}, {0}, -EINVAL},
+		{{1, 1, SGE + 1, 1, 0}, {0}, -EINVAL},
+		{{1, 1, 1, SGE + 1, 0}, {0}, -EINVAL},
+		{{1, 1, 1, 1, INL + 1}, {0}, -EINVAL},
+	};
+	struct fixture f;
+
+	setup(&f, IBV_QPT_RC);
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		struct rocemu_qp_init init = {.pd = f.pd,
+					      .send_cq = f.cq,
+					      .recv_cq = f.cq,
+					      .type = IBV_QPT_RC,
+					      .cap = t[i].requested};
+		const struct ibv_qp_cap *want = t[i].result ? &t[i].requested : &t[i].granted;
+		struct rocemu_qp *qp;
+
+		assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), t[i].result);
+		assert_memory_equal(&init.cap, want, sizeof(*want));
+		if (!t[i].result)
+			assert_int_equal(rocemu_qp_destroy(qp), 0);
+	}
 	rocemu_ep_free(f.ep);
 }
 
@@ -541,5 +581,35 @@ TEST(why, modify__what_is_missing_and_what_is_too_much)
 	w = refused(&f, &a, RC_RTR);
 	assert_int_equal(w.code, ROCEMU_WHY_PATH);
 	assert_string_equal(w.what, "is_global");
+	rocemu_ep_free(f.ep);
+}
+
+static void count_reason(void *user, const struct rocemu_why *w)
+{
+	assert_int_equal(w->code, ROCEMU_WHY_DEVICE_GONE);
+	++*(unsigned *)user;
+}
+
+/* A QP in RESET has nothing to fail, and one in ERR has failed. */
+TEST(ep_fail, qps_in_each_state__err_with_one_reason_each)
+{
+	struct rocemu_qp_init init = {.type = IBV_QPT_RC};
+	struct rocemu_qp *reset;
+	unsigned reasons = 0;
+	struct fixture f;
+
+	setup(&f, IBV_QPT_RC);
+	init.pd = f.pd;
+	init.send_cq = init.recv_cq = f.cq;
+	assert_int_equal(rocemu_qp_create(f.ep, &init, &reset), 0);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	f.ep->cfg.why = count_reason;
+	f.ep->cfg.why_user = &reasons;
+	rocemu_ep_fail(f.ep, 0);
+	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_ERR);
+	assert_int_equal(rocemu_qp_state(reset), IBV_QPS_RESET);
+	assert_int_equal(reasons, 1);
+	rocemu_ep_fail(f.ep, 0);
+	assert_int_equal(reasons, 1);
 	rocemu_ep_free(f.ep);
 }
