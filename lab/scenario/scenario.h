@@ -120,7 +120,8 @@ struct scenario_place {
 	X(same_address, same_address, 1, 0)        \
 	X(other_address, other_address, 1, 0)      \
 	X(window, window, UINT32_MAX, 0)           \
-	X(why, why, 1, 1)                         \
+	X(why, why, 1, 1)                          \
+	X(cqe, cqe, 65536, 8192)                   \
 	X(rnr_chance, rnr_chance, 100, 0)          \
 	X(sqd_notify, sqd_notify, 1, 0)
 /* clang-format on */

@@ -15,14 +15,7 @@
 #include "transport/peer.h"
 #include "transport/qp.h"
 
-enum {
-	BEGIN = 1000,
-	CQ_DEPTH = 8192,
-	MAX_SGE = 4,
-	MAX_INLINE = 64,
-	QPN_SLOT = 5,
-	TURNS_MAX = 200000
-};
+enum { BEGIN = 1000, MAX_SGE = 4, MAX_INLINE = 64, QPN_SLOT = 5, TURNS_MAX = 200000 };
 
 #define RUN_MAX (1000ull * NS_PER_S)
 
@@ -121,7 +114,7 @@ static int make_end(struct world *w, unsigned index)
 	e->other_pd = rocemu_pd_new(e->ep);
 	if (!e->pd || !e->other_pd)
 		return -ENOMEM;
-	error = rocemu_cq_create(e->ep, CQ_DEPTH, NULL, &e->cq);
+	error = rocemu_cq_create(e->ep, w->setup.cqe, NULL, &e->cq);
 	if (!error)
 		error = make_memory(e);
 	return error ? error : make_qp(e, &w->setup, end_type(&w->setup, index));
