@@ -504,6 +504,26 @@ TEST(qp_destroy, refs__cq_and_pd_are_busy_until_then)
 	rocemu_ep_free(f.ep);
 }
 
+TEST(qp_destroy, completions_and_timers__go_with_it)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct fixture f;
+	uint32_t timers;
+
+	setup(&f, IBV_QPT_RC);
+	timers = f.ep->timers.reserved;
+	to_rts(&f);
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &err, IBV_QP_STATE), 0);
+	assert_int_equal(rocemu_cq_count(f.cq), 1);
+	assert_int_equal(rocemu_qp_destroy(f.qp), 0);
+	assert_int_equal(rocemu_cq_count(f.cq), 0);
+	assert_int_equal(f.ep->timers.reserved, timers - 1);
+	assert_int_equal(f.ep->nqps, 0);
+	rocemu_ep_free(f.ep);
+}
+
 TEST(qp_modify, ud_way__short_masks)
 {
 	struct fixture f;
@@ -577,10 +597,33 @@ TEST(why, modify__what_is_missing_and_what_is_too_much)
 	w = refused(&f, &a, RC_RTR | IBV_QP_SQ_PSN);
 	assert_int_equal(w.code, ROCEMU_WHY_NOT_ALLOWED);
 	assert_int_equal(w.n, IBV_QP_SQ_PSN);
-	a.ah_attr.is_global = 0;
+	rocemu_ep_free(f.ep);
+}
+
+TEST(why, modify_with_a_wrong_path__which_member_and_its_value)
+{
+	struct ibv_qp_attr a = full_attr(IBV_QPS_RTR);
+	struct fixture f;
+	struct rocemu_why w;
+
+	setup(&f, IBV_QPT_RC);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	a.ah_attr.grh.dgid.raw[10] = 0;
 	w = refused(&f, &a, RC_RTR);
 	assert_int_equal(w.code, ROCEMU_WHY_PATH);
+	assert_string_equal(w.what, "a dgid of another address family than sgid_index");
+	a.ah_attr.grh.sgid_index = 1; /* not in the table */
+	w = refused(&f, &a, RC_RTR);
+	assert_string_equal(w.what, "sgid_index");
+	assert_int_equal(w.n, 1);
+	a.ah_attr.is_global = 0;
+	w = refused(&f, &a, RC_RTR);
 	assert_string_equal(w.what, "is_global");
+	assert_int_equal(w.n, 0);
+	a.ah_attr.port_num = 2;
+	w = refused(&f, &a, RC_RTR);
+	assert_string_equal(w.what, "port_num");
+	assert_int_equal(w.n, 2);
 	rocemu_ep_free(f.ep);
 }
 
