@@ -181,7 +181,6 @@ static void qp_to_reset(struct rocemu_qp *qp)
 	qp->mtu = 0;
 	qp->sq_draining = false;
 	qp->id_fits = 0;
-	qp->ports = (struct peer_ports){0};
 	qp->state = IBV_QPS_RESET;
 	req_reset(qp);
 	comp_reset(qp);

@@ -78,7 +78,6 @@ void resp_start(struct rocemu_qp *qp)
 	r->ack_psn = psn_add(r->epsn, ROCEMU_PSN_MASK);
 	r->srq = qp->srq;
 	r->early.cell = peer_cell(qp->ep, &qp->path.dgid);
-	resp_limit_changed(qp);
 }
 
 void resp_limit_changed(struct rocemu_qp *qp)
