@@ -22,6 +22,7 @@ import tempfile
 
 LEFT_BEHIND = 76    # the exit code
 PATIENCE_S = 150
+INTERRUPTED_S = 20    # for the command to end by itself
 PR_SET_CHILD_SUBREAPER = 36
 CLONE_NEWNS = 0x00020000
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
@@ -51,7 +52,7 @@ class Places:
         self.base = tempfile.mkdtemp(prefix='rocemu-')
         os.chmod(self.base, OPEN_TO_ALL)
         self.mounts = []
-        self.watched = [self.base]
+        self.watched, self.known = [self.base], set()
         os.environ['TMPDIR'] = self.base
         hidden = any(os.path.realpath(path).startswith('/tmp/') for path in (TOP, os.getcwd()))
         if os.geteuid() == 0 and not hidden and libc.unshare(CLONE_NEWNS) == 0:
@@ -67,10 +68,15 @@ class Places:
         os.environ['TMPDIR'] = '/tmp'
         self.mounts = self.watched = ['/tmp', *places]
 
+    def left(self, but=('/run/netns',)):
+        """@return what is in them and was not there at the last call."""
+        found = {os.path.join(place, name) for place in self.watched if place not in but for name in os.listdir(place)}
+        new, self.known = found - self.known, self.known | found
+        return sorted(path for path in new if not is_kept(path))
+
     def close(self):
-        """@return what is in them."""
-        found = [os.path.join(place, name) for place in self.watched for name in sorted(os.listdir(place))]
-        found = [path for path in found if not is_kept(path)]
+        """@return the same; they are no more."""
+        found = self.left(())
         for place in self.mounts:
             libc.umount2(place.encode(), MNT_DETACH)
         shutil.rmtree(self.base, ignore_errors=True)
@@ -107,8 +113,29 @@ def describe(pid, name):
         return f'process {pid}: {name}'
 
 
+def adopt():
+    """What this process's descendants leave behind becomes its child."""
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def wait_for(pid):
-    """Its status; reaps all others that end, as init does."""
+    """Its status; reaps all others that end, as init does. None: interrupted, and so is the command, which has some time to end."""
+    try:
+        return reap_until(pid)
+    except Terminated:
+        os.kill(pid, signal.SIGINT)
+    except KeyboardInterrupt:    # a terminal sends it to both
+        pass
+    set_alarm(INTERRUPTED_S)
+    try:
+        reap_until(pid)
+    except (KeyboardInterrupt, Impatient):
+        pass
+    signal.alarm(0)
+    return None
+
+
+def reap_until(pid):
     while True:
         ended, status = os.wait()
         if ended == pid:
@@ -119,15 +146,23 @@ class Impatient(Exception):
     pass
 
 
-def give_up(*_):
-    raise Impatient
+class Terminated(KeyboardInterrupt):
+    pass
+
+
+def give_up(number, _):
+    raise Impatient if number == signal.SIGALRM else Terminated
+
+
+def set_alarm(seconds):
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
 
 
 def processes_left(let, patience_s):
     """Those that do not end by themselves, which this ends."""
     left = {}
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(patience_s)
+    set_alarm(patience_s)
     try:
         while descendants(let):
             os.wait()
@@ -135,12 +170,18 @@ def processes_left(let, patience_s):
         left = descendants(let)
     signal.alarm(0)
     found = [describe(*item) for item in sorted(left.items())]
-    while left:
+    kill_all(let)
+    return found
+
+
+def kill_all(let=()):
+    while True:
+        left = descendants(let)
+        if not left:
+            return
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         os.wait()
-        left = descendants(let)
-    return found
 
 
 def finish(status):
@@ -162,11 +203,16 @@ def main():
         argv = argv[2:]
     if not argv:
         sys.exit(__doc__)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt()
+    signal.signal(signal.SIGTERM, give_up)
     places = Places()
     with subprocess.Popen(argv, close_fds=False) as p:
         status = wait_for(p.pid)
-        p.returncode = 0    # it is reaped
+        p.returncode = 0    # it is reaped, or will be
+    if status is None:
+        kill_all()
+        places.close()
+        return 128 + signal.SIGINT
     left = processes_left(let, patience_s)
     left += places.close()
     if not left:
