@@ -7,18 +7,19 @@
   thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
   world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
-  environments build/   the two commands in environments unlike this one (test/install/environments.py)
+  environments build/   the two commands in environments unlike this one (test/install)
   packages              Debian and RPM packages, the tarball, a build without its options, systemd's units (test/install)
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
 A test that fails is run once more, alone, when its stage's tests have ended: others share the
-machine. What passes then counts as passed, and is listed as flaky, with its first output.
+machine. What passes then counts as passed, and is listed as flaky, with both outputs.
 
 Started by test/run.sh, which installs what is missing. It ends with where the time went, and the
 number of flaky tests. The last line is "N passed, N failed, N skipped".
 """
 import argparse
 import concurrent.futures
+import contextlib
 import fnmatch
 import json
 import os
@@ -35,11 +36,16 @@ CANNOT_RUN = 77
 LEFT_BEHIND = 76
 LEFTOVERS = [os.path.join(os.path.dirname(os.path.abspath(__file__)), 'leftovers.py')]
 TEST_WRAPPER = ' '.join([*map(shlex.quote, LEFTOVERS), '--let', 'rocemu-agent', '--let', 'rocemu-holder'])
+PYTEST = ('/usr/bin/python3', '-m', 'pytest')
+NO_CASE = 5    # its exit code
+CASES = {'plain': 'test/prog', 'address': 'test/prog', 'thread': 'test/prog', 'world': 'test/world', 'environments': 'test/install'}
 PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py', 'service.sh')    # of test/install
 FUZZ_SECONDS = 20
 HIDDEN = ('/tmp', '/dev/shm', '/run')    # from programs, by test/prog/cases_bare.py
+INTERRUPTED_S = 30
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
+AT_ONCE = {'waits': JOBS + 1, 'spins': JOBS // 2, 'alone': 0}    # cases of each kind (test/conftest.py), where there are namespaces
 LONGEST = 10    # tests that are listed with their time, where there are more
 BEGAN = time.monotonic()
 BUILDS = {  # of each stage that has one of its own
@@ -117,9 +123,9 @@ class Tally:
         if outcome != 'pass':
             self.notes.append(f'{"FAIL" if outcome == "fail" else "skip"} {name}' + (f': {text}' if text else ''))
 
-    def add_flaky(self, name, text):
-        """It failed, and passed when it was run again alone."""
-        self.flaky.append(f'{name}: the first time: {text}')
+    def add_flaky(self, name, first, second):
+        """It failed, and passed when it was run again alone. With what it printed."""
+        self.flaky.append((name, first, second))
 
     def took(self, name, begin):
         """A part of a stage, since a time of time.monotonic()."""
@@ -139,7 +145,10 @@ class Tally:
         self.show_times()
         if self.flaky:
             print(f'\n{len(self.flaky)} flaky, failed and then passed alone:')
-            print('\n'.join(f'  {note}' for note in self.flaky))
+            for name, *texts in self.flaky:
+                print(f'  {name}')
+                for when, text in zip(('first', 'then'), texts):
+                    print('\n'.join(f'    {when}: {line}' for line in excerpt(text).splitlines() or ['']))
         if self.notes:
             print('\n'.join(['', 'not passed:'] + [f'  {note}' for note in self.notes]))
         c = self.counts
@@ -194,9 +203,30 @@ def last_line(text):
     return text.rstrip().rpartition('\n')[2]
 
 
+@contextlib.contextmanager
+def start(argv, **options):
+    """A process that ends before this one. A terminal interrupts it as well, and it has time to clean up."""
+    with subprocess.Popen(argv, **options) as p:
+        try:
+            yield p
+        except KeyboardInterrupt:
+            try:
+                p.wait(INTERRUPTED_S)
+            except subprocess.TimeoutExpired:
+                p.terminate()
+                p.wait()
+            raise
+
+
+def run(argv):
+    with start(argv) as p:
+        return p.wait()
+
+
 def run_quietly(argv, env):
-    p = subprocess.run(argv, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return p.returncode, p.stdout
+    with start(argv, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:
+        text = p.communicate()[0]
+    return p.returncode, text
 
 
 def configure(stage):
@@ -208,12 +238,11 @@ def configure(stage):
 
 def build(stage, tally, what='', targets=lambda stage: ()):
     """Configure (again) and compile; False when that failed. targets(stage): ninja's, from the configured directory; none: all."""
-    directory, env, _ = BUILDS[stage]
     begin = time.monotonic()
-    say(f'{stage}: building {directory}/' + (f': {what}' if what else ''))
+    say(f'{stage}: building {BUILDS[stage][0]}/' + (f': {what}' if what else ''))
     code, text = configure(stage)
     if code == 0:
-        code, text = run_quietly(['ninja', '-C', directory, *targets(stage)], env)
+        code, text = run_quietly(['ninja', '-C', BUILDS[stage][0], *targets(stage)], BUILDS[stage][1])
     if code != 0:
         print(excerpt(text), flush=True)
         tally.add('fail', f'{stage}/build', 'see above')
@@ -262,9 +291,13 @@ def cmocka_cases(output):
     return cases
 
 
+def output_of(row):
+    return row.get('stdout', '') + '\n' + row.get('stderr', '')
+
+
 def count_meson_test(row, stage, tally):
     name = f'{stage}/{full_name_of(row)}'
-    output = row.get('stdout', '') + '\n' + row.get('stderr', '')
+    output = output_of(row)
     cases = cmocka_cases(output)
     for case, outcome in cases.items():
         # A case that skips itself prints the reason in a separate line.
@@ -329,8 +362,7 @@ def run_unit_tests(stage, names, tally):
     for row in rows:
         second = again.get(row['name'])
         if second and second['result'] == 'OK':
-            print(f'-- {stage}/{short_name(row)}: {row["result"]}\n{excerpt(row.get("stdout", "") + row.get("stderr", ""))}', flush=True)
-            tally.add_flaky(f'{stage}/{short_name(row)}', row['result'].lower())
+            tally.add_flaky(f'{stage}/{short_name(row)}', f'{row["result"].lower()}\n{output_of(row)}', output_of(second))
             row = second
         count_meson_test(row, stage, tally)
     tally.took(f'{stage}: unit tests', begin)
@@ -398,41 +430,48 @@ def quick(args, tally):
         if not build('plain', tally, f'{what} ({" ".join(sorted(suites))})' if what.startswith('what') else what, lambda stage, files=files: files):
             return
         run_unit_tests('plain', names, tally)
-    program_tests('plain', args, tally)
+    case_tests('plain', args, tally)
 
 
-# ---- program tests ---------------------------------------------------------------------------------------
+# ---- cases, by pytest ------------------------------------------------------------------------------------
 
-def program_argv(stage, args):
-    argv = ['/usr/bin/python3', 'test/prog/run.py', '--build', BUILDS[stage][0]]
-    for pattern in args.only:
-        argv += ['--only', pattern]
-    for option in ('quick', 'full'):
-        if getattr(args, option):
-            argv.append(f'--{option}')
-    if stage != 'plain':
-        argv += ['--sanitize', stage]
-    return argv
-
-
-def program_tests(stage, args, tally):
-    results = os.path.join(BUILDS[stage][0], 'program-tests.json')
+def run_pytest(stage, argv, tally):
+    """Rows of results by name, as test/conftest.py writes them; empty where nothing matches, or pytest did not come to an end."""
+    directory = BUILDS.get(stage, BUILDS['plain'])[0]
+    results = os.path.join(directory, 'cases.json')
     if os.path.exists(results):
         os.unlink(results)
+    sanitize = [f'--sanitize={stage}'] if stage in ('address', 'thread') else []
+    code = run([*LEFTOVERS, *PYTEST, CASES[stage], '--build', directory, '--json', results, *sanitize, *argv])
+    check_left(code, f'{stage}/{CASES[stage]}', tally)
+    if code not in (0, 1, NO_CASE, LEFT_BEHIND) or not os.path.exists(results):
+        tally.add('fail', f'{stage}/{CASES[stage]}', f'pytest: exit code {code}')
+        return {}
+    return {row['name']: row for row in read_rows(results)}
+
+
+def case_options(stage, args):
+    levels = [f'--{name}' for name in ('quick', 'full') if getattr(args, name) and stage != 'environments']
+    return [*levels, *(f'--only={pattern}' for pattern in args.only)]
+
+
+def case_tests(stage, args, tally):
+    """The cases of the stage's folder; those that fail once more, alone."""
     begin = time.monotonic()
-    say(f'{stage}: program tests')
-    p = subprocess.run(LEFTOVERS + program_argv(stage, args) + ['--json', results])
-    check_left(p.returncode, f'{stage}/program tests', tally)
-    if not os.path.exists(results):
-        # 2: no case of that name, which is no failure when a unit test has it.
-        if p.returncode != 2 or not args.only:
-            tally.add('fail', f'{stage}/program tests', f'exit code {p.returncode}')
-        return
-    failed = [row['name'] for row in read_rows(results) if row['outcome'] == 'fail']
+    say(f'{stage}: cases of {CASES[stage]}')
+    argv, rows = case_options(stage, args), {}
+    for kind, at_once in AT_ONCE.items() if os.geteuid() == 0 and not args.only else ():    # other users have no namespaces
+        rows.update(run_pytest(stage, [*argv, '-m', kind, f'--numprocesses={at_once}'], tally))
+    rows = rows or run_pytest(stage, argv, tally)
+    failed = [name for name, row in rows.items() if row['outcome'] == 'fail']
     if 0 < len(failed) <= SECOND_TRIES:
-        program_tests_again(stage, failed, results, tally)
-    count_program_tests(stage, results, tally)
-    tally.took(f'{stage}: program tests', begin)
+        say(f'{stage}: again, alone: {" ".join(failed)}')
+        for name, row in run_pytest(stage, [f'--only={name}' for name in failed], tally).items():
+            if row['outcome'] == 'pass' and name in failed:
+                tally.add_flaky(f'{stage}/{name}', rows[name]['text'], row['text'])
+                rows[name] = row
+    count_cases(stage, rows.values(), tally)
+    tally.took(f'{stage}: cases', begin)
 
 
 def read_rows(path):
@@ -440,32 +479,11 @@ def read_rows(path):
         return json.load(f)
 
 
-def program_tests_again(stage, failed, results, tally):
-    """The failed cases once more, one at a time; those that pass take their row's place."""
-    second = results + '.second'
-    argv = ['/usr/bin/python3', 'test/prog/run.py', '--build', BUILDS[stage][0], '--full', '--jobs', '1', '--json', second]
-    argv += ['--sanitize', stage] if stage in ('address', 'thread') else []
-    for name in failed:
-        argv += ['--only', name]
-    say(f'{stage}: again, alone: {" ".join(failed)}')
-    if os.path.exists(second):
-        os.unlink(second)
-    subprocess.run(argv)
-    passed = {row['name']: row for row in read_rows(second) if row['outcome'] == 'pass'} if os.path.exists(second) else {}
-    rows = read_rows(results)
+def count_cases(stage, rows, tally):
     for row in rows:
-        if row['outcome'] == 'fail' and row['name'] in passed:
-            tally.add_flaky(f'{stage}/{row["name"]}', row['text'].splitlines()[0] if row['text'] else 'failed')
-            row.update(passed[row['name']])
-    with open(results, 'w', encoding='utf-8') as f:
-        json.dump(rows, f)
-
-
-def count_program_tests(stage, results, tally):
-    for row in read_rows(results):
         text = row['text'].splitlines()[0] if row['text'] and row['outcome'] != 'pass' else ''
         tally.add(row['outcome'], f'{stage}/{row["name"]}', text)
-        tally.tests.append((row.get('seconds', 0), f'{stage}: {row["name"]}'))
+        tally.tests.append((row['seconds'], f'{stage}: {row["name"]}'))
 
 
 # ---- fuzzers ---------------------------------------------------------------------------------------------
@@ -482,7 +500,7 @@ def fuzz(directory, name):
                         '-print_final_stats=1', f'-artifact_prefix={directory}/', corpus], SANITIZER_ENV)
 
 
-def fuzzers(tally):
+def fuzzers(_args, tally):
     """libFuzzer on each target for a bounded time, from the corpus that the bounded test writes; one for each core."""
     directory = os.path.join(BUILDS['clang'][0], 'test', 'fuzz')
     names = [name for name in sorted(os.listdir(directory))
@@ -492,62 +510,6 @@ def fuzzers(tally):
             if code != 0:
                 print(f'-- clang/{name}\n{excerpt(text)}', flush=True)
             tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
-
-
-# ---- programs of others ----------------------------------------------------------------------------------
-
-def world(args, tally):
-    """Each run of a packaged program; it tries a second time by itself."""
-    if not os.path.exists(os.path.join(BUILDS['plain'][0], 'build.ninja')) and not build('plain', tally):
-        return
-    say('world: programs of others')
-    results = os.path.join(BUILDS['plain'][0], 'world-tests.json')
-    if os.path.exists(results):
-        os.unlink(results)
-    argv = ['test/world/run.sh', '--build', BUILDS['plain'][0], '--json', results]
-    for pattern in args.only:
-        argv += ['--only', pattern]
-    p = subprocess.run(LEFTOVERS + argv + (['--all'] if args.full else []))
-    check_left(p.returncode, 'world', tally)
-    if os.path.exists(results):
-        for row in read_rows(results):
-            if row['first'] and row['outcome'] == 'pass':
-                tally.add_flaky(f'world/{row["name"]}', row['first'])
-        count_program_tests('world', results, tally)
-    elif p.returncode != 2 or not args.only:
-        tally.add('fail', 'world', f'exit code {p.returncode}')
-
-
-# ---- the two commands elsewhere ----------------------------------------------------------------------------
-
-def environments(args, tally):
-    """Each environment; one that fails is tried once more."""
-    if not os.path.exists(os.path.join(BUILDS['plain'][0], 'tools', 'rocemu')) and not build('plain', tally):
-        return
-    say('environments: quickstart and tests in each')
-    results = os.path.join(BUILDS['plain'][0], 'environments.json')
-    argv, failed = [word for pattern in args.only for word in ('--only', pattern)], []
-    for attempt in (1, 2):
-        if os.path.exists(results):
-            os.unlink(results)
-        p = subprocess.run([*LEFTOVERS, 'test/install/environments.py', '--json', results, *argv])
-        check_left(p.returncode, 'environments', tally)
-        if p.returncode == CANNOT_RUN:
-            tally.add('skip', 'environments', 'no environment can be made here')
-        if not os.path.exists(results):
-            if p.returncode not in (CANNOT_RUN, LEFT_BEHIND) and not args.only:
-                tally.add('fail', 'environments', f'exit code {p.returncode}')
-            return
-        rows = read_rows(results)
-        for row in rows:
-            if attempt == 2 and row['outcome'] == 'pass':
-                tally.add_flaky(f'environments/{row["name"]}', 'failed')
-            if attempt == 2 or row['outcome'] != 'fail':
-                tally.add(row['outcome'], f'environments/{row["name"]}', row['text'].partition('\n')[0] if row['outcome'] != 'pass' else '')
-        failed = [row['name'] for row in rows if row['outcome'] == 'fail']
-        if not failed:
-            return
-        argv = [word for name in failed for word in ('--only', name)]
 
 
 # ---- packages --------------------------------------------------------------------------------------------
@@ -571,8 +533,6 @@ def packages(args, tally):
 
 def interop(args, tally):
     """rocemu and rxe; a case each, or one skip with the reason."""
-    if not os.path.exists(os.path.join(BUILDS['plain'][0], 'build.ninja')) and not build('plain', tally):
-        return
     say('interop: against the kernel in a guest')
     results = os.path.join(BUILDS['plain'][0], 'interop-tests.json')
     if os.path.exists(results):
@@ -580,15 +540,15 @@ def interop(args, tally):
     argv = ['test/interop/run.sh', '--build', BUILDS['plain'][0], '--json', results]
     for pattern in args.only:
         argv += ['--only', pattern]
-    p = subprocess.Popen(LEFTOVERS + argv + (['--full'] if args.full else []), stdout=subprocess.PIPE, text=True)
     last = ''
-    for line in p.stdout:
-        print(line, end='', flush=True)
-        last = line.strip()
-    code = p.wait()
+    with start(LEFTOVERS + argv + (['--full'] if args.full else []), stdout=subprocess.PIPE, text=True) as p:
+        for line in p.stdout:
+            print(line, end='', flush=True)
+            last = line.strip()
+        code = p.wait()
     check_left(code, 'interop', tally)
     if os.path.exists(results):
-        count_program_tests('interop', results, tally)
+        count_cases('interop', read_rows(results), tally)
     elif code == CANNOT_RUN:
         tally.add('skip', 'interop', last)
     elif code != 2 or not args.only:
@@ -620,8 +580,9 @@ def list_tests(args):
         return 1
     for test in wanted_tests('plain', args.only):
         print(full_name(test))
-    sys.stdout.flush()
-    subprocess.run(program_argv('plain', args) + ['--list'], check=False)
+    argv = [*PYTEST, CASES['plain'], '--build', BUILDS['plain'][0], '--collect-only', *case_options('plain', args)]
+    names = re.findall(r'^\S+::(.*)', subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False).stdout, re.M)
+    print('\n'.join(names))
     return 0
 
 
@@ -639,26 +600,35 @@ def main():
         return list_tests(args)
     tally = Tally()
     tally.warn(unsuitable(os.getcwd()))
+    try:
+        run_stages(stages, args, tally)
+    except KeyboardInterrupt:
+        tally.add('fail', 'interrupted')
+    return tally.finish()
+
+
+def run_stages(stages, args, tally):
     if args.quick and stages == ['plain'] and not args.only:
         quick(args, tally)
-        return tally.finish()
+        return
+    built = {}
     for stage in stages:
-        begin = time.monotonic()
-        other = {'world': world, 'environments': environments, 'packages': packages, 'interop': interop}.get(stage)
-        if other:
-            other(args, tally)
-            tally.took(stage, begin)
-            continue
-        if not args.no_build and not build(stage, tally, targets=stage_files):
-            continue
-        if SUITES[stage] != ():
-            unit_tests(stage, args.only, tally)
-            program_tests(stage, args, tally)
-        if stage == 'clang':
-            begin = time.monotonic()
-            fuzzers(tally)
-            tally.took('clang: fuzzers', begin)
-    return tally.finish()
+        of = stage if stage in BUILDS else 'plain'
+        if stage != 'packages' and not args.no_build and of not in built:
+            built[of] = build(of, tally, targets=stage_files)
+        if built.get(of, True):
+            run_stage(stage, args, tally)
+
+
+def run_stage(stage, args, tally):
+    begin = time.monotonic()
+    if SUITES.get(stage, ()) != ():
+        unit_tests(stage, args.only, tally)
+    if stage in CASES:
+        case_tests(stage, args, tally)
+    else:
+        {'clang': fuzzers, 'packages': packages, 'interop': interop}[stage](args, tally)
+        tally.took(stage, begin)
 
 
 if __name__ == '__main__':

@@ -15,7 +15,7 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 # What an installed rocemu is linked to, where it was built elsewhere; newer releases have other names that provide these.
 PACKAGES_RUN="libibverbs1 librdmacm1 libev4 libpcap0.8 libisal2 libncursesw6 libzstd1 zlib1g"
 PACKAGES_QUICKSTART="ibverbs-utils perftest"
-PACKAGES_QUICK="ibverbs-utils rdmacm-utils perftest libcmocka-dev tshark tcpdump iperf3 iproute2 ethtool binutils util-linux"
+PACKAGES_QUICK="python3-pytest python3-pytest-xdist ibverbs-utils rdmacm-utils perftest libcmocka-dev tshark tcpdump iperf3 iproute2 ethtool binutils util-linux"
 PACKAGES_CLANG="clang"
 # Building and trying the packages of Debian and RPM (test/install/debian.sh, rpm.sh).
 PACKAGES_PACKAGES="git build-essential debhelper dpkg-dev fakeroot lintian ibverbs-utils rdmacm-utils libcmocka-dev iproute2 perftest rpm cpio"

@@ -8,7 +8,7 @@ usage: commands.py BUILD
   or stands in a page that another test runs (pages.RUN_BY).
 - Of each `rocemu SUB ...`, in blocks and in code within sentences, SUB exists and `rocemu SUB
   --help` has each option. Of each tools/ or test/ program the file exists, and a file beside it
-  has each option.
+  or in test/ has each option.
 """
 import functools
 import json
@@ -96,9 +96,8 @@ def check_script(build, program, rest):
         return f'no {program}'
     for option in options_of(words_of(rest)):
         at = re.escape(option)
-        text = sources_beside(path) + (
-            sources_beside(pages.TOP / 'test/run.sh') if program == 'test/run.sh' else ''
-        )
+        # test/conftest.py has options of all that pytest runs.
+        text = sources_beside(path) + sources_beside(pages.TOP / 'test/run.sh')
         if (
             path.is_file()
             and option != '--help'

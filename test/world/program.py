@@ -14,6 +14,7 @@ import harness
 from harness import Failure, expect
 
 GUARD_S = 120                         # of a hang; no run takes a tenth of it on an idle machine
+SOURCES = {}                          # NAME: PATH of --source (conftest.py)
 PLACES = {'lo': 'lo', 'veth': 'veth1500-v4'}
 
 

@@ -4,17 +4,14 @@
 environment, and has to work there, or to end with one line that names the remedy.
 
 Environments are made of namespaces, so that nothing of the machine changes; the checkout in them is an overlay. The
-short form runs what is built in build/, and a few tests. --full makes a fresh clone for each environment, builds there
-and runs the quick tests, which takes an hour.
+cases environment/NAME run what is built in build/, and a few tests. Those of clone/NAME make a fresh clone, build there
+and run the quick tests, which takes an hour for all.
 
-A line for each environment; exit code 0 all passed or skipped, 1 some failed, 77 none can be made here.
+  /usr/bin/python3 -m pytest test/install --build build [--full] [--only 'clone/spaces']
 """
-import argparse
-import concurrent.futures
 import ctypes
 import dataclasses
-import fnmatch
-import json
+import functools
 import os
 import pathlib
 import platform
@@ -27,11 +24,11 @@ import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(TOP / 'test' / 'lib'))
+sys.path[:0] = [str(TOP / 'test' / 'lib'), str(TOP / 'test' / 'prog')]
 
+import harness  # noqa: E402 # pylint: disable=wrong-import-position
 import users  # noqa: E402 # pylint: disable=wrong-import-position
 
-CANNOT_RUN = 77
 GUARD_S = 3600
 # A cover of what an environment can break: parameters of memory, sockets, threads, the agent, stock programs, messages.
 TESTS = ('base/base-cli', 'netdev/netdev-netdev', 'engine/engine-forward', 'engine/engine-shm-ring', 'agent/agent-passed', 'verbs/verbs-device',
@@ -140,10 +137,6 @@ def with_memory(argv):
 
 # ---- running -------------------------------------------------------------------------------------------------
 
-class Failed(Exception):
-    pass
-
-
 def inside(e, scratch, top, command):
     """@return exit code, output of the command in the environment."""
     place = f'{scratch}/{e.place}' if e.place else str(top)
@@ -164,16 +157,16 @@ def check(e, name, code, text):
     if e.refused:
         said = [line for line in lines if not line.startswith(('== ', 'rocemu: ROCEMU_NO_INSTALL', 'all there'))]
         if code == 0 or len(said) != 1 or e.refused not in said[0]:
-            raise Failed(f'{name}: exit code {code}, expected one line with "{e.refused}"\n{excerpt}')
+            raise harness.Failure(f'{name}: exit code {code}, expected one line with "{e.refused}"\n{excerpt}')
     elif code != 0 or not (name != 'quickstart' or '== done' in lines):
-        raise Failed(f'{name}: exit code {code}\n{excerpt}')
+        raise harness.Failure(f'{name}: exit code {code}\n{excerpt}')
     return lines[-1] if lines else ''
 
 
-def run(e, args, scratch):
+def run(e, scratch, clone):
     top = TOP
     quickstart, tests = ['tools/quickstart.sh', '--no-build'], ['test/run.sh', '--no-build', *(w for t in TESTS for w in ('--only', t))]
-    if args.full:
+    if clone:
         top = scratch.with_name(f'{scratch.name}-clone') / 'rocemu'     # other users reach it
         subprocess.run(['git', 'clone', '--quiet', str(TOP), str(top)], check=True)
         quickstart, tests = ['tools/quickstart.sh'], ['test/run.sh', '--quick']
@@ -185,69 +178,36 @@ def run(e, args, scratch):
     return said[-1]
 
 
+@functools.lru_cache(None)
 def why_not():
     """Why no environment can be made here."""
     with tempfile.TemporaryDirectory(dir='/var/tmp', prefix='rocemu-env-') as scratch:
         code, text = inside(Environment('probe'), pathlib.Path(scratch), TOP, ['true'])
-    return text.strip() if code else None
+    return f'no environment can be made here: {text.strip()}' if code else None
 
 
-def attempt(name, args, base):
-    """@return outcome, text"""
-    scratch = base / name
-    scratch.mkdir()
-    e = next(e for e in environments(scratch) if e.name == name)
-    reason = users.why_not(e.user, 'tools/quickstart.sh') if e.user else None
-    if reason:
-        return 'skip', reason
-    try:
-        return 'pass', run(e, args, scratch)
-    except Failed as failure:
-        return 'fail', str(failure)
+class Case:
+    def __init__(self, name, clone):
+        self.environment, self.clone = name, clone
+        self.name = f'{"clone" if clone else "environment"}/{name}'
+        self.level = harness.FULL if clone else harness.NORMAL
+
+    def run(self, _config, _lab):
+        os.chdir(TOP)
+        with tempfile.TemporaryDirectory(dir='/var/tmp', prefix='rocemu-env-') as base:
+            os.chmod(base, 0o755)
+            scratch = pathlib.Path(base) / self.environment
+            scratch.mkdir()
+            e = next(e for e in environments(scratch) if e.name == self.environment)
+            reason = why_not() or (users.why_not(e.user, 'tools/quickstart.sh') if e.user else None)
+            if reason:
+                raise harness.Skip(reason)
+            return run(e, scratch, self.clone)
 
 
-def one(name, args, base):
-    """@return the row of the result"""
-    begin = time.monotonic()
-    outcome, text = attempt(name, args, base)
-    return {'name': name, 'outcome': outcome, 'seconds': round(time.monotonic() - begin, 1), 'text': text}
-
-
-def arguments():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('--full', action='store_true', help='a fresh clone, its build and the quick tests in each environment')
-    p.add_argument('--only', metavar='PATTERN', action='append', default=[], help='only those whose name matches; may be repeated')
-    p.add_argument('--list', action='store_true', help='print their names and stop')
-    p.add_argument('--json', metavar='FILE', help='write the results there, too')
-    return p.parse_args()
-
-
-def main():
-    if sys.argv[1:2] == ['--without-ipv6']:
-        without_ipv6(sys.argv[2:])
-    if sys.argv[1:2] == ['--memory']:
-        with_memory(sys.argv[2:])
-    args = arguments()
-    names = [e.name for e in environments(pathlib.Path('/')) if not args.only or any(fnmatch.fnmatchcase(e.name, f'*{p}*') for p in args.only)]
-    if args.list or not names:
-        print('\n'.join(names))
-        return 0 if names else 2
-    os.chdir(TOP)
-    reason = why_not()
-    if reason:
-        print(f'no environment can be made here: {reason}')
-        return CANNOT_RUN
-    rows = []
-    with tempfile.TemporaryDirectory(dir='/var/tmp', prefix='rocemu-env-') as base:
-        os.chmod(base, 0o755)
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for row in pool.map(lambda name: one(name, args, pathlib.Path(base)), names):
-                rows.append(row)
-                print(f'{"FAIL" if row["outcome"] == "fail" else row["outcome"]} {row["name"]} {row["seconds"]} s  ({row["text"]})', flush=True)
-    if args.json:
-        pathlib.Path(args.json).write_text(json.dumps(rows), encoding='utf-8')
-    return 1 if any(row['outcome'] == 'fail' for row in rows) else 0
+def cases():
+    return [Case(e.name, clone) for clone in (False, True) for e in environments(pathlib.Path('/'))]
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    {'--without-ipv6': without_ipv6, '--memory': with_memory}[sys.argv[1]](sys.argv[2:])
