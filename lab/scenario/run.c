@@ -157,6 +157,14 @@ static bool run_mw(struct round *r)
 	       expect_result(r, r->b->mw(r->world, r->end, (unsigned)type, other_pd), want);
 }
 
+/** "", "solicited" */
+static bool run_arm(struct round *r)
+{
+	const bool solicited = take_word(r, "solicited");
+
+	return end_of_line(r) && expect_result(r, r->b->arm(r->world, r->end, solicited), 0);
+}
+
 /** "new [other_pd] [other_domain]", "destroy", "limit N", "size N" */
 static bool run_srq(struct round *r)
 {
@@ -358,6 +366,7 @@ CAN(why)
 CAN(dereg)
 CAN(reg)
 CAN(mw)
+CAN(arm)
 CAN(srq)
 
 static const struct command commands[] = {
@@ -374,6 +383,7 @@ static const struct command commands[] = {
 	{"dereg", run_dereg, can_dereg},
 	{"reg", run_reg, can_reg},
 	{"mw", run_mw, can_mw},
+	{"arm", run_arm, can_arm},
 	{"srq", run_srq, can_srq},
 	{"set", run_set, NULL},
 	{"check", run_check, NULL},

@@ -329,6 +329,8 @@ struct scenario_backend {
 	int (*mw)(void *world, unsigned end, unsigned type, bool other_pd);
 	/** The R_Key of the window. @return false: there is none. */
 	bool (*mw_key)(void *world, unsigned end, uint32_t *rkey);
+	/** The next completion of an end, or the next solicited one, raises an event. */
+	int (*arm)(void *world, unsigned end, bool solicited);
 	int (*srq)(void *world, unsigned end, const struct scenario_srq *c);
 	/** The XRC SRQ number of one, from 1 on. @return false: it was never made. */
 	bool (*srq_number)(void *world, unsigned end, unsigned which, uint32_t *srqn);

@@ -4,9 +4,9 @@
  *	drop WHY                   a packet was not taken
  *	SEND_FIRST 0, ack 0/1, ... packets sent: scenario_packet_text()
  *	send 1, recv 1 len 8, ...  completions: scenario_completion_text()
- *	event NAME                 asynchronous event, IBV_EVENT_ left out
- *	ERR                        the QP is in the error state (once)
- * Packets come in the order in which they were taken or sent, then completions, then events.
+ *	event NAME                 asynchronous event, IBV_EVENT_ left out; CQ: of a CQ that was
+ *armed ERR                        the QP is in the error state (once) Packets come in the order in
+ *which they were taken or sent, then completions, then events.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,8 +77,8 @@ void say_rest(struct end *e)
 
 	say_completions(e);
 	while (rocemu_ep_next_event(e->ep, &ev))
-		if (ev.type != ROCEMU_EVENT_CQ)
-			say(e, "event %s", scenario_event_name(ev.async));
+		say(e, "event %s",
+		    ev.type == ROCEMU_EVENT_CQ ? "CQ" : scenario_event_name(ev.async));
 	if (rocemu_qp_state(e->qp) == IBV_QPS_ERR && !e->told_error) {
 		e->told_error = true;
 		say(e, "ERR");

@@ -476,6 +476,14 @@ static bool mw_key(void *world, unsigned end, uint32_t *rkey)
 	return e->mw;
 }
 
+static int arm(void *world, unsigned end, bool solicited)
+{
+	struct world *w = world;
+
+	rocemu_cq_arm(w->end[end]->cq, w->now, solicited);
+	return 0;
+}
+
 const struct scenario_backend scenario_endpoint = {
 	.start = start,
 	.end = world_free,
@@ -500,6 +508,7 @@ const struct scenario_backend scenario_endpoint = {
 	.key = key,
 	.mw = new_mw,
 	.mw_key = mw_key,
+	.arm = arm,
 	.srq = end_srq,
 	.srq_number = end_srq_number,
 	.last = last,

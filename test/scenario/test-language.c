@@ -97,6 +97,7 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		 "error 3:1: 'new', 'destroy', 'limit N' or 'size N' is expected"},
 		{"case a\nqp XRC_RECV\n< SEND_ONLY 0 srqn srq2\n",
 		 "error 3:20: 'srq2' is not a number"},
+		{"case a\npair RC\narm all\n", "error 3:5: 'all' is not expected here"},
 		{"case a\npair RC\nlose\n", "error 3:1: a packet is expected behind 'lose'"},
 		{"case a\npair RC\nlose mask\n", "error 3:6: a mask is expected behind 'mask'"},
 		{"case a\npair RC\nlose none SEND*\n", "error 3:11: 'SEND*' is not expected here"},
@@ -195,6 +196,10 @@ TEST(language, expectation__met__passes)
 		{"case a\npair RC\na: lose mask 5\nfor i 1..3 post_send RDMA_WRITE len 8\na: "
 		 "expect "
 		 "WRITE_ONLY 0 A lost; WRITE_ONLY 1 A; WRITE_ONLY 2 A lost\nb: ignore rest\n",
+		 "ok"},
+		{"case a\npair RC\na: arm\npost_send RDMA_WRITE len 8\na: expect *\nb: "
+		 "ignore\nrun\n"
+		 "a: expect write 1; event CQ\nb: ignore\n",
 		 "ok"},
 		{"case a\nqp RC srq 1\nsrq limit 1\nexpect event SRQ_LIMIT_REACHED\nsrq destroy "
 		 "errno "
