@@ -41,6 +41,27 @@ TEST(srq, two_qps__receives_taken_in_order_of_posting)
 	sim_end(s);
 }
 
+TEST(xrc, two_initiators_one_srq__receives_shared)
+{
+	struct sim_qp_opts o = SIM_QP_OPTS;
+	struct sim_mem *m[2];
+	struct sim *s = net("xrc-shared", 2, m);
+	struct sim_pair p[2];
+
+	o.type = IBV_QPT_XRC_SEND;
+	for (unsigned i = 0; i < 2; i++) {
+		p[i] = sim_connect(s, 0, 1, &o);
+		o.srq = p[0].b->srq;
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		sim_srq_post(o.srq, m[1], i * 256, 256);
+	for (unsigned i = 0; i < 4; i++)
+		sim_send(p[i & 1].a, m[0], 0, 0);
+	sim_run(s);
+	assert_int_equal(o.srq->rq.good, 4);
+	sim_end(s);
+}
+
 TEST(ud_send, to_two_peers_in_turn__each_gets_its_own)
 {
 	struct sim_qp_opts o = SIM_QP_OPTS;

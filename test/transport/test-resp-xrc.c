@@ -102,6 +102,30 @@ XRC(creation__an_object_too_few_or_too_many__einval)
 	hostile_free(&h);
 }
 
+XRC(refs__busy_until_the_last_goes)
+{
+	hostile_new(&h, IBV_QPT_XRC_RECV, false);
+	assert_int_equal(rocemu_cq_destroy(h.cq), -EBUSY);
+	assert_int_equal(rocemu_xrcd_free(h.xrcd), -EBUSY);
+	assert_ptr_equal(rocemu_qp_xrcd(h.qp), h.xrcd);
+	hostile_free(&h);
+}
+
+XRC(domain_of_an_srq__busy_until_that_is_gone)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1};
+	struct rocemu_xrcd *other;
+	struct rocemu_srq *srq;
+
+	hostile_new(&h, IBV_QPT_XRC_RECV, false);
+	other = rocemu_xrcd_new(h.ep);
+	assert_int_equal(rocemu_xrc_srq_create(h.pd, other, h.cq, &attr, NULL, &srq), 0);
+	assert_int_equal(rocemu_xrcd_free(other), -EBUSY);
+	assert_int_equal(rocemu_srq_destroy(srq), 0);
+	assert_int_equal(rocemu_xrcd_free(other), 0);
+	hostile_free(&h);
+}
+
 /* ---- a domain in two endpoints ---- */
 
 /* What another endpoint has of h's domain; its region is h.recv's. */
