@@ -34,33 +34,6 @@ static inline struct duo duo_new(const char *name, const struct sim_qp_opts *o)
 	return duo_of(&cfg, o);
 }
 
-/** A request packet as a's QP would send it, without extension headers filled in. */
-static inline struct rocemu_hdrs duo_request(const struct duo *d, uint8_t opcode, uint32_t psn)
-{
-	return (struct rocemu_hdrs){
-		.opcode = opcode,
-		.psn = psn,
-		.dqpn = rocemu_qp_num(d->b->qp),
-		.pkey = ROCEMU_PKEY_DEFAULT,
-		.migreq = true,
-		.ackreq = true,
-	};
-}
-
-/** A response packet as b's QP would send it to a. */
-static inline struct rocemu_hdrs duo_response(const struct duo *d, uint8_t opcode, uint32_t psn,
-					      uint8_t syndrome)
-{
-	return (struct rocemu_hdrs){
-		.opcode = opcode,
-		.psn = psn,
-		.dqpn = rocemu_qp_num(d->a->qp),
-		.pkey = ROCEMU_PKEY_DEFAULT,
-		.migreq = true,
-		.aeth = {.syndrome = syndrome},
-	};
-}
-
 static inline const struct rocemu_ep_stats *duo_stats(const struct duo *d, unsigned node)
 {
 	return rocemu_ep_get_stats(d->s->node[node].ep);

@@ -70,12 +70,6 @@ uint64_t sim_mem_u64(const struct sim_mem *m, uint32_t off)
 	return v;
 }
 
-void sim_mem_set_u64(struct sim_mem *m, uint32_t off, uint64_t v)
-{
-	memcpy(m->buf + off, &v, sizeof(v));
-	sim_want_u64(m, off, v);
-}
-
 void sim_want_u64(struct sim_mem *m, uint32_t off, uint64_t v)
 {
 	memcpy(m->want + off, &v, sizeof(v));
@@ -160,13 +154,6 @@ static void modify(struct sim_qp *q, const struct ibv_qp_attr *attr, int mask)
 	if (rc != 0)
 		sim_fail(q->sim, "modify to state %d (mask %#x): %d", attr->qp_state,
 			 (unsigned)mask, rc);
-}
-
-void sim_qp_state(struct sim_qp *q, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state};
-
-	modify(q, &attr, IBV_QP_STATE);
 }
 
 void sim_qp_init(struct sim_qp *q, const struct sim_qp_opts *o)
@@ -417,27 +404,6 @@ void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t
 	post_ok(q, &w);
 }
 
-void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
-	      const struct sim_mem *r, uint32_t roff)
-{
-	struct sim_wr w = sim_wr(IBV_WR_RDMA_READ, IBV_SEND_SIGNALED);
-
-	sim_wr_local(&w, m, off, len);
-	sim_wr_remote(&w, r, roff);
-	post_ok(q, &w);
-}
-
-void sim_faa(struct sim_qp *q, const struct sim_mem *m, uint32_t off, const struct sim_mem *r,
-	     uint32_t roff, uint64_t add)
-{
-	struct sim_wr w = sim_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_SIGNALED);
-
-	sim_wr_local(&w, m, off, 8);
-	sim_wr_remote(&w, r, roff);
-	w.wr.wr.atomic.compare_add = add;
-	post_ok(q, &w);
-}
-
 void sim_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len)
 {
 	int rc = sim_post_recv(q, m, off, len);
@@ -534,15 +500,6 @@ void sim_ledger_check(struct sim_qp *q)
 		if (!q->rq.e[i].done)
 			sim_fail(q->sim, "receive %llu did not complete",
 				 (unsigned long long)q->rq.e[i].wr_id);
-}
-
-void sim_ledger_forget(struct sim_qp *q)
-{
-	for (struct sim_ledger *l = &q->sq; l; l = l == &q->sq ? &q->rq : NULL) {
-		for (size_t i = 0; i < l->n; i++)
-			l->e[i].done = true;
-		l->next = l->n;
-	}
 }
 
 void sim_objects_free(struct sim *s)

@@ -64,11 +64,6 @@ const char *sim_effects(struct sim *s)
 	return s->effects;
 }
 
-void sim_effects_clear(struct sim *s)
-{
-	s->effects_len = 0;
-}
-
 /* clang-format off */
 #define STATUSES(X)                                  \
 	X(SUCCESS, "OK")                             \

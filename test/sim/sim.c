@@ -152,8 +152,6 @@ static void link_send(struct sim *s, struct sim_packet *p)
 		sim_fail(s, "node %c sent a packet that does not decode", 'A' + (int)p->from);
 	remember(s, p);
 	lost |= at == ROCEMU_NEVER || (storm && rng_chance(&s->rng, c->loss));
-	if (s->filter && s->filter(s, p, &decoded) == SIM_LOSE)
-		lost = true;
 	if (lost || s->node[p->to].gone || s->node[p->from].gone) {
 		sim_note_packet(s, p, " lost");
 		packet_put(p);
@@ -395,7 +393,7 @@ bool sim_quiescent(struct sim *s)
 
 /* ---- packets made by hand ---- */
 
-void sim_reseal(struct sim_packet *p)
+static void reseal(struct sim_packet *p)
 {
 	struct rocemu_icrc_ctx c = {
 		.src = p->src,
@@ -407,15 +405,6 @@ void sim_reseal(struct sim_packet *p)
 	uint32_t body = p->len - ROCEMU_ICRC_LEN;
 
 	put_le32(p->data + body, rocemu_icrc(&c, p->data, body, NULL, 0, NULL, 0));
-}
-
-void sim_rewrite(struct sim_packet *p, const struct rocemu_hdrs *h)
-{
-	uint8_t hdr[ROCEMU_MAX_HDR_LEN];
-	size_t len = rocemu_hdrs_encode(h, hdr);
-
-	memcpy(p->data, hdr, len);
-	sim_reseal(p);
 }
 
 void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_gid *src,
@@ -443,22 +432,9 @@ void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_g
 	path = qp ? rocemu_qp_path(qp) : NULL;
 	p->sport = path ? path->sport : 0xc000; /* the connection's */
 	p->hop_limit = 64;
-	sim_reseal(p);
+	reseal(p);
 	remember(s, p);
 	packet_launch(s, p, s->now + s->link[from][to].c.delay_ns);
-}
-
-unsigned sim_count_events(struct sim *s, unsigned node, enum rocemu_event_type type,
-			  enum ibv_event_type async)
-{
-	const struct sim_node *n = &s->node[node];
-	unsigned count = 0;
-
-	node_events(s, &s->node[node]);
-	for (unsigned i = 0; i < n->nevents; i++)
-		count += n->events[i].type == type &&
-			 (type == ROCEMU_EVENT_CQ || n->events[i].async == async);
-	return count;
 }
 
 /* ---- beginning and end ---- */

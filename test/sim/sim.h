@@ -89,11 +89,6 @@ struct sim_node {
 	unsigned nevents;
 };
 
-/** What a test may do to a packet between two nodes. */
-enum sim_verdict { SIM_PASS, SIM_LOSE };
-typedef enum sim_verdict sim_filter(struct sim *s, struct sim_packet *p,
-				    const struct rocemu_packet *decoded);
-
 struct sim {
 	struct sim_config cfg;
 	struct rng rng;
@@ -101,8 +96,6 @@ struct sim {
 	struct sim_node node[SIM_MAX_NODES];
 	unsigned nodes;
 	struct sim_link link[SIM_MAX_NODES][SIM_MAX_NODES];
-	sim_filter *filter; /* sees each packet sent; may change it (sim_reseal()) */
-	void *filter_arg;
 	uint64_t packets; /* sent so far, all directions */
 	uint64_t loss_mask;
 	uint64_t allowed_drops; /* bits 1 << enum rocemu_drop that sim_end() accepts */
@@ -241,21 +234,11 @@ bool sim_quiescent(struct sim *s);
 
 /**
  * A packet from node `from` to node `to` with these headers (pad is set here), as any host could
- * send it; it takes the link's delay but meets no faults and is not shown to the filter. src: NULL
+ * send it; it takes the link's delay but meets no faults. src: NULL
  * for from's own address.
  */
 void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_gid *src,
 		const struct rocemu_hdrs *h, const void *payload, uint32_t len);
-/** The ICRC of a packet that a filter has changed. */
-void sim_reseal(struct sim_packet *p);
-/** Rewrite a packet's headers (of the same length) and its ICRC. */
-void sim_rewrite(struct sim_packet *p, const struct rocemu_hdrs *h);
-/**
- * How often an async event has come on a node so far (ROCEMU_EVENT_CQ: type IBV_EVENT_CQ_ERR +
- * 100).
- */
-unsigned sim_count_events(struct sim *s, unsigned node, enum rocemu_event_type type,
-			  enum ibv_event_type async);
 
 /* ---- sim-object.c ---- */
 
@@ -269,7 +252,6 @@ void sim_want_copy(struct sim_mem *dst, uint32_t d, const struct sim_mem *src, u
 void sim_want_any(struct sim_mem *m, uint32_t off, uint32_t len);
 /** m's bytes at off as a number, in host order; and what they must be. */
 uint64_t sim_mem_u64(const struct sim_mem *m, uint32_t off);
-void sim_mem_set_u64(struct sim_mem *m, uint32_t off, uint64_t v);
 void sim_want_u64(struct sim_mem *m, uint32_t off, uint64_t v);
 
 struct sim_srq *sim_srq_new(struct sim *s, unsigned node, unsigned depth);
@@ -282,8 +264,6 @@ struct sim_qp *sim_qp_new(struct sim *s, unsigned node, const struct sim_qp_opts
 void sim_qp_init(struct sim_qp *q, const struct sim_qp_opts *o);
 void sim_qp_rtr(struct sim_qp *q, struct sim_qp *peer, const struct sim_qp_opts *o);
 void sim_qp_rts(struct sim_qp *q, const struct sim_qp_opts *o);
-/** To a state that needs no other attribute. */
-void sim_qp_state(struct sim_qp *q, enum ibv_qp_state state);
 
 struct sim_pair {
 	struct sim_qp *a, *b;
@@ -317,10 +297,6 @@ int sim_srq_post(struct sim_srq *srq, const struct sim_mem *m, uint32_t off, uin
 void sim_send(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
 void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
 	       const struct sim_mem *r, uint32_t roff);
-void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
-	      const struct sim_mem *r, uint32_t roff);
-void sim_faa(struct sim_qp *q, const struct sim_mem *m, uint32_t off, const struct sim_mem *r,
-	     uint32_t roff, uint64_t add);
 void sim_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
 
 /** Take what is in the CQs into the ledgers. The loop does it after each step. */
@@ -329,8 +305,6 @@ void sim_xrc_poll(struct sim_srq *srq);
 /** Take one completion into the ledger that has its request; ordered: where it must be the next. */
 void sim_take(struct sim_qp *q, struct sim_ledger *l, const struct rocemu_cqe *c, bool ordered);
 void sim_ledger_check(struct sim_qp *q);
-/** What is posted will not complete: the QP goes to RESET. */
-void sim_ledger_forget(struct sim_qp *q);
 void sim_mem_check(struct sim *s, const struct sim_mem *m);
 void sim_objects_free(struct sim *s);
 
@@ -339,12 +313,11 @@ void sim_objects_free(struct sim *s);
 /** Note a packet in the effects. */
 void sim_note_packet(struct sim *s, const struct sim_packet *p, const char *fate);
 /**
- * What was sent since the last call (or sim_effects_clear()), one item a packet: "A SEND_ONLY 100;
+ * What was sent since the last call, one item a packet: "A SEND_ONLY 100;
  * B ACK 100": node, opcode without its service, PSN; "NAK 62" and "RNR 01" for such AETHs; "lost"
  * where it was.
  */
 const char *sim_effects(struct sim *s);
-void sim_effects_clear(struct sim *s);
 /** The completions of a QP in the order of their work requests: "send OK; send FLUSH; recv OK". */
 const char *sim_done(struct sim_qp *q);
 /** All completions so far were successful. */

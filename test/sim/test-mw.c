@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "duo.h"
 #include "masked.h"
+#include "test.h"
 
 enum { ROUNDS = 3, RETRIES = 7, STEP_NS = 10000, ROUND_MEM = 4096 };
 
@@ -183,21 +183,4 @@ TEST(send_inv, lossy_duplicating_reordering_network__invalidated_once)
 		x.s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
 		run(&x, 0);
 	}
-}
-
-/* What the wire shows: the same packet as SEND, with the key in an IETH. */
-TEST(send_inv, on_the_wire__send_only_inv)
-{
-	struct sim_qp_opts o = SIM_QP_OPTS;
-	struct duo d = duo_new("send-inv-wire", &o);
-	struct exchange x = {.s = d.s, .p = {d.a, d.b}, .answer_len = 8};
-
-	begin(&x);
-	sim_run(d.s);
-	sim_effects_clear(d.s);
-	answer(&x, 0);
-	sim_run(d.s);
-	assert_string_equal(sim_effects(d.s), "A WRITE_ONLY 100; A SEND_ONLY_INV 101; B ACK 101");
-	free_windows(&x);
-	sim_free(d.s);
 }
