@@ -63,6 +63,9 @@ bool cannot(struct round *r, const char *what);
 /** Something else came than the scenario states. @return false. */
 bool fail(struct round *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/** A call of the back end returned got: is it what the line states? */
+bool expect_result(struct round *r, int got, int want);
+
 /** The next word, or NULL: there is none. */
 const char *next_word(struct round *r);
 /** The next word if it is this one. */
@@ -118,6 +121,14 @@ bool need_time(struct round *r, uint64_t *ns);
 bool need_psn(struct round *r, uint32_t *psn);
 /** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
 bool need_place(struct round *r, struct scenario_place *p);
+
+/* ---- object.c: commands ---- */
+
+bool run_dereg(struct round *r);
+bool run_reg(struct round *r);
+bool run_mw(struct round *r);
+bool run_arm(struct round *r);
+bool run_srq(struct round *r);
 
 /* ---- look.c: commands ---- */
 

@@ -4,9 +4,9 @@
  * has to come of it. docs/scenarios.md describes the language.
  *
  * read.c splits a file into cases, lines and words. value.c and words.c have the meaning of words:
- * numbers and places in memory; the fields of packets, requests and queue pairs. run.c, memory.c
- * and look.c carry a case out by means of a back end (struct scenario_backend), which has the queue
- * pairs: the language is the same wherever they are.
+ * numbers and places in memory; the fields of packets, requests and queue pairs. run.c, object.c,
+ * memory.c and look.c carry a case out by means of a back end (struct scenario_backend), which has
+ * the queue pairs: the language is the same wherever they are.
  *
  * A file is hostile until it is read: any bytes are safe, and what a case may do is bounded.
  */

@@ -169,6 +169,14 @@ bool fail(struct round *r, const char *fmt, ...)
 	return false;
 }
 
+bool expect_result(struct round *r, int got, int want)
+{
+	if (got == -EOPNOTSUPP && want != got)
+		return cannot(r, r->word[0].text);
+	return got == want ||
+	       fail(r, "the call returned %d (%s), not %d", got, strerror(-got), want);
+}
+
 /* ---- words ---- */
 
 const char *next_word(struct round *r)
