@@ -17,6 +17,8 @@ struct variable {
 	uint64_t number;
 };
 
+enum { KEPT_LEN = SCENARIO_EFFECTS_MAX };
+
 /** A round of a case, at one of its lines. */
 struct round {
 	const struct scenario *s;
@@ -33,7 +35,12 @@ struct round {
 	struct variable with[SCENARIO_VARIABLES], loop[SCENARIO_LOOPS];
 	unsigned withs, loops;
 	unsigned steps;
+	unsigned lets;		     /* of loop: names that "let" made */
+	bool skip;		     /* the rest of the case */
 	bool ignored[SCENARIO_ENDS]; /* what is left of it at the end */
+	/* Completions that came while those of the other queue were waited for. */
+	char kept[SCENARIO_ENDS][KEPT_LEN];
+	char seen[KEPT_LEN];
 };
 
 /** A word that stands for a value. */
@@ -84,6 +91,9 @@ const char *state_text(enum ibv_qp_state state);
 /** The words that lines have behind their commands, a list a line. */
 void print_words(FILE *f);
 
+struct scenario_setup setup_defaults(void);
+/** @return false: no attribute has this name. */
+bool setup_value(const struct scenario_setup *s, const char *name, uint64_t *value);
 bool read_setup(struct round *r);
 bool read_packet(struct round *r, struct scenario_packet *p);
 /** The rest of the line names fields of a packet that was sent: does it have their values? */
@@ -110,9 +120,8 @@ unsigned in_real_time(char *list);
 /* ---- value.c ---- */
 
 /**
- * A number: "12", "0x1f", the name of a loop, a key ("mem.rkey", "b:recv.lkey",
- * "mw.rkey"), and sums,
- * differences and products of them.
+ * A number: "12", "0x1f", the name of a loop, an attribute of the QPs, a key ("mem.rkey",
+ * "b:recv.lkey", "mw.rkey"), and sums, differences, products and quotients of them.
  */
 bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
 bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
@@ -121,6 +130,26 @@ bool need_time(struct round *r, uint64_t *ns);
 bool need_psn(struct round *r, uint32_t *psn);
 /** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
 bool need_place(struct round *r, struct scenario_place *p);
+/** Commands. */
+bool run_let(struct round *r);
+bool run_skip_if(struct round *r);
+
+/* ---- run.c ---- */
+
+/** The line behind its first word, with values in place of names and {sums}. */
+bool expected_text(struct round *r, char *to, size_t size);
+/** Does what came match the line? */
+bool compare(struct round *r, const char *want, const char *got);
+
+/* ---- queues.c: commands ---- */
+
+/** What came at this end, behind what was kept. */
+const char *with_kept(struct round *r, const char *got);
+bool run_send_cq(struct round *r);
+bool run_recv_cq(struct round *r);
+bool run_cq_event(struct round *r);
+bool run_destroy_qp(struct round *r);
+bool run_kill(struct round *r);
 
 /* ---- object.c: commands ---- */
 

@@ -7,14 +7,24 @@
 
 static bool has_bytes(struct round *r, const struct scenario_place *p, uint64_t len)
 {
-	const uint64_t size = p->area < SCENARIO_AREAS	 ? SCENARIO_AREA
-			      : p->area == SCENARIO_LAST ? ROCEMU_MAX_MTU
-							 : 0;
+	const uint64_t size = p->area < SCENARIO_AREAS		       ? r->setup.area
+			      : p->area == SCENARIO_LAST && r->b->last ? ROCEMU_MAX_MTU
+								       : 0;
 
 	if (!size)
 		return refuse(r, "a place needs mem, send, recv or last");
 	return (p->offset <= size && len <= size - p->offset) ||
 	       refuse(r, "the area ends at %llu", (unsigned long long)size);
+}
+
+/** Memory as it is now. */
+static uint8_t *bytes_at(struct round *r, const struct scenario_place *p, uint64_t len)
+{
+	const enum scenario_area area = (enum scenario_area)p->area;
+
+	if (r->b->copy)
+		r->b->copy(r->world, p->end, area, p->offset, len, false);
+	return r->b->memory(r->world, p->end, area) + p->offset;
 }
 
 /** A place and a number of bytes that are there. */
@@ -23,12 +33,18 @@ static bool need_bytes(struct round *r, struct scenario_place *p, uint64_t *len,
 	if (!need_place(r, p))
 		return false;
 	*len = 8;
-	if (take_word(r, "len") && !need_number(r, "a length", SCENARIO_AREA, len))
+	if (take_word(r, "len") && !need_number(r, "a length", r->setup.area, len))
 		return false;
 	if (!has_bytes(r, p, *len))
 		return false;
-	*bytes = r->b->memory(r->world, p->end, (enum scenario_area)p->area) + p->offset;
+	*bytes = bytes_at(r, p, *len);
 	return true;
+}
+
+static void changed(struct round *r, const struct scenario_place *p, uint64_t len)
+{
+	if (r->b->copy)
+		r->b->copy(r->world, p->end, (enum scenario_area)p->area, p->offset, len, true);
 }
 
 bool run_set(struct round *r)
@@ -45,6 +61,7 @@ bool run_set(struct round *r)
 		if (!need_number(r, "a number", UINT64_MAX, &v) || !end_of_line(r))
 			return false;
 		memcpy(bytes, &v, sizeof(v));
+		changed(r, &p, len);
 		return true;
 	}
 	if (!take_word(r, "fill"))
@@ -52,6 +69,7 @@ bool run_set(struct round *r)
 	if (!need_number(r, "a byte", 255, &v) || !end_of_line(r))
 		return false;
 	memset(bytes, (int)v, len);
+	changed(r, &p, len);
 	return true;
 }
 
@@ -113,7 +131,7 @@ static bool read_want(struct round *r, struct want *w, uint64_t len)
 			return false;
 		if (!has_bytes(r, &p, len))
 			return false;
-		w->bytes = r->b->memory(r->world, p.end, (enum scenario_area)p.area) + p.offset;
+		w->bytes = bytes_at(r, &p, len);
 	} else {
 		return refuse(r, "untouched, payload, fill, u64, bytes or '=' is expected");
 	}

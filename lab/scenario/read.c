@@ -202,6 +202,7 @@ struct scenario *scenario_read(const char *text, size_t len, const char *file,
 	}
 	if (s) {
 		s->steps_max = SCENARIO_STEPS_MAX;
+		s->defaults = setup_defaults();
 		s->file = strdup(file);
 		s->text = strndup(text, len);
 		s->line = calloc(lines, sizeof(*s->line));
@@ -248,4 +249,18 @@ bool with_values(const struct scenario_case *c, unsigned round,
 		}
 	}
 	return true;
+}
+
+bool scenario_round_has(const struct scenario *s, unsigned number, unsigned round, const char *name,
+			const char *word, bool unless)
+{
+	struct variable with[SCENARIO_VARIABLES];
+	struct scenario_error e;
+	unsigned n;
+
+	if (with_values(&s->cases[number], round, with, &n, &e))
+		for (unsigned i = 0; i < n; i++)
+			if (strcmp(with[i].name, name) == 0)
+				return strcmp(with[i].text, word) == 0;
+	return unless;
 }

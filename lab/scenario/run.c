@@ -30,6 +30,8 @@ static bool begin(struct round *r, unsigned ends)
 	r->world = r->b->start(&r->setup, &error);
 	if (error == -EOPNOTSUPP)
 		return cannot(r, "such a queue pair");
+	if (r->world && r->b->actual)
+		r->b->actual(r->world, &r->setup);
 	return r->world || refuse(r, "the queue pairs cannot be made: %s", strerror(-error));
 }
 
@@ -118,8 +120,7 @@ static bool run_run(struct round *r)
 
 /* ---- what has to come ---- */
 
-/** The line behind its first word, with values in place of names and {sums}. */
-static bool expected_text(struct round *r, char *to, size_t size)
+bool expected_text(struct round *r, char *to, size_t size)
 {
 	size_t n = 0;
 	const char *w;
@@ -176,8 +177,7 @@ static bool run_lose(struct round *r)
 	return good && expect_result(r, r->b->lose(r->world, r->end, &l), 0);
 }
 
-/** Does what came match the line? */
-static bool compare(struct round *r, const char *want, const char *got)
+bool compare(struct round *r, const char *want, const char *got)
 {
 	if (!*got)
 		got = "nothing";
@@ -196,7 +196,7 @@ static bool run_expect(struct round *r)
 	if (!expected_text(r, want, sizeof(want)))
 		return false;
 	if (!r->b->settle)
-		return compare(r, want, r->b->effects(r->world, r->end, 0));
+		return compare(r, want, with_kept(r, r->b->effects(r->world, r->end, 0)));
 	n = in_real_time(want);
 	snprintf(got, sizeof(got), "%s", r->b->effects(r->world, r->end, n));
 	in_real_time(got);
@@ -217,7 +217,7 @@ static bool run_completions(struct round *r)
 		n++;
 	if (strcmp(want, "nothing") == 0)
 		n = 0;
-	return compare(r, want, r->b->completions(r->world, r->end, (unsigned)n));
+	return compare(r, want, with_kept(r, r->b->completions(r->world, r->end, (unsigned)n)));
 }
 
 static bool run_ignore(struct round *r)
@@ -225,7 +225,7 @@ static bool run_ignore(struct round *r)
 	r->ignored[r->end] |= take_word(r, "rest");
 	if (!end_of_line(r))
 		return false;
-	r->b->effects(r->world, r->end, 0);
+	with_kept(r, r->b->effects(r->world, r->end, 0));
 	return true;
 }
 
@@ -295,6 +295,9 @@ CAN(reg)
 CAN(mw)
 CAN(arm)
 CAN(srq)
+CAN(destroy_qp)
+CAN(cq_event)
+CAN(kill)
 
 static const struct command commands[] = {
 	{"qp", run_qp, NULL},
@@ -312,10 +315,17 @@ static const struct command commands[] = {
 	{"mw", run_mw, can_mw},
 	{"arm", run_arm, can_arm},
 	{"srq", run_srq, can_srq},
+	{"destroy_qp", run_destroy_qp, can_destroy_qp},
+	{"kill", run_kill, can_kill},
+	{"let", run_let, NULL},
+	{"skip_if", run_skip_if, NULL},
 	{"set", run_set, NULL},
 	{"check", run_check, NULL},
 	{"expect", run_expect, NULL},
 	{"completions", run_completions, can_completions},
+	{"send_cq", run_send_cq, can_completions},
+	{"recv_cq", run_recv_cq, can_completions},
+	{"cq_event", run_cq_event, can_cq_event},
 	{"ignore", run_ignore, NULL},
 	{"state", run_state, NULL},
 	{"counter", run_counter, can_counter},
@@ -499,7 +509,7 @@ static bool run_line(struct round *r)
 /** The lines from r->at on. */
 static bool run_lines(struct round *r, unsigned to)
 {
-	while (r->at < to) {
+	while (r->at < to && !r->skip) {
 		r->line = &r->s->line[r->at++];
 		if (!run_line(r))
 			return false;
@@ -536,7 +546,7 @@ static bool run_rest(struct round *r)
 		return refuse(r, "the case has no 'qp' or 'pair'");
 	}
 	for (r->end = 0; r->end < r->setup.ends; r->end++) {
-		const char *got = r->b->effects(r->world, r->end, 0);
+		const char *got = with_kept(r, r->b->effects(r->world, r->end, 0));
 
 		if (*got && !r->ignored[r->end])
 			return fail(r, "the case ends, and this was not expected: %.7000s", got);

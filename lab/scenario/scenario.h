@@ -25,13 +25,57 @@ enum {
 	SCENARIO_WORDS = 48,	     /* of a line */
 	SCENARIO_WORD_LEN = 64,	     /* with the zero */
 	SCENARIO_VARIABLES = 12,     /* of all "with" lines of a case */
-	SCENARIO_LOOPS = 4,	     /* "for" in a line */
+	SCENARIO_LOOPS = 8,	     /* "for" within each other, and "let" */
 	SCENARIO_ROUNDS_MAX = 100000,
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
-	SCENARIO_AREA = 131072,	      /* bytes of each area of memory */
+	SCENARIO_AREA = 131072,	      /* bytes of each area of memory, unless "area" is given */
 	SCENARIO_ENDS = 2,
 	SCENARIO_SGES = 4,	     /* pieces of a request */
 	SCENARIO_EFFECTS_MAX = 8192, /* bytes of what an end did until a look */
+};
+
+/* ---- attributes ---- */
+
+/* clang-format off */
+/* X(name, member of struct scenario_setup, largest value, default) */
+#define SCENARIO_SETUP_FIELDS(X) \
+	X(path_mtu, mtu, 4096, 256)                \
+	X(timeout, timeout, 31, 14)                \
+	X(retry_cnt, retry_cnt, 7, 7)              \
+	X(rnr_retry, rnr_retry, 7, 7)              \
+	X(min_rnr_timer, min_rnr_timer, 31, 12)    \
+	X(max_rd_atomic, rd_atomic, 16, 2)         \
+	X(max_dest_rd_atomic, dest_rd_atomic, 16, 2) \
+	X(sq_psn, sq_psn, ROCEMU_PSN_MASK, 0xfffffe) \
+	X(rq_psn, rq_psn, ROCEMU_PSN_MASK, 0xfffffe) \
+	X(qkey, qkey, UINT32_MAX, 0x11)            \
+	X(max_send_wr, send_wr, 4096, 64)          \
+	X(max_recv_wr, recv_wr, 4096, 64)          \
+	X(sq_sig_all, sig_all, 1, 1)               \
+	X(srq, srq, 1, 0)                          \
+	X(srq_other_pd, srq_other_pd, 1, 0)        \
+	X(ip, ip, 6, 4)                            \
+	X(same_address, same_address, 1, 0)        \
+	X(other_address, other_address, 1, 0)      \
+	X(window, window, UINT32_MAX, 0)           \
+	X(why, why, 1, 1)                          \
+	X(cqe, cqe, 65536, 8192)                   \
+	X(rnr_chance, rnr_chance, 100, 0)          \
+	X(sqd_notify, sqd_notify, 1, 0)            \
+	X(dest_qp_num, dest_qp_num, ROCEMU_QPN_MASK, 0) \
+	X(area, area, 0x80010000, SCENARIO_AREA)
+/* clang-format on */
+
+/** A queue pair, or two that are connected, before the first line. */
+struct scenario_setup {
+#define X(name, member, max, value) uint32_t member;
+	SCENARIO_SETUP_FIELDS(X)
+#undef X
+	enum ibv_qp_type type;
+	enum ibv_qp_state state; /* to which it is brought */
+	unsigned access;	 /* IBV_ACCESS_* of the QP */
+	unsigned ends;		 /* 1: the peer is who writes the packets; 2: a pair */
+	uint64_t delay_ns;	 /* a pair: of the link */
 };
 
 /* ---- a file ---- */
@@ -70,6 +114,7 @@ struct scenario {
 	struct scenario_case *cases; /* owned */
 	unsigned ncases;
 	unsigned steps_max; /* of a round; SCENARIO_STEPS_MAX unless the caller changes it */
+	struct scenario_setup defaults; /* see scenario_default() */
 };
 
 /**
@@ -79,6 +124,11 @@ struct scenario {
 struct scenario *scenario_read(const char *text, size_t len, const char *file,
 			       struct scenario_error *e);
 void scenario_free(struct scenario *s);
+/** From now on an attribute that a line does not give has this value. false: there is none. */
+bool scenario_default(struct scenario *s, const char *name, uint64_t value);
+/** Does a name of the "with" lines stand for this word in a round? And if there is no such name. */
+bool scenario_round_has(const struct scenario *s, unsigned number, unsigned round, const char *name,
+			const char *word, bool unless);
 
 /* ---- what lines state, as a back end gets it ---- */
 
@@ -96,46 +146,6 @@ struct scenario_place {
 	uint8_t end; /* 0 is "a", 1 is "b" */
 	uint8_t area;
 	uint64_t offset;
-};
-
-/* clang-format off */
-/* X(name, member of struct scenario_setup, largest value, default) */
-#define SCENARIO_SETUP_FIELDS(X) \
-	X(path_mtu, mtu, 4096, 256)                \
-	X(timeout, timeout, 31, 14)                \
-	X(retry_cnt, retry_cnt, 7, 7)              \
-	X(rnr_retry, rnr_retry, 7, 7)              \
-	X(min_rnr_timer, min_rnr_timer, 31, 12)    \
-	X(max_rd_atomic, rd_atomic, 16, 2)         \
-	X(max_dest_rd_atomic, dest_rd_atomic, 16, 2) \
-	X(sq_psn, sq_psn, ROCEMU_PSN_MASK, 0xfffffe) \
-	X(rq_psn, rq_psn, ROCEMU_PSN_MASK, 0xfffffe) \
-	X(qkey, qkey, UINT32_MAX, 0x11)            \
-	X(max_send_wr, send_wr, 4096, 64)          \
-	X(max_recv_wr, recv_wr, 4096, 64)          \
-	X(sq_sig_all, sig_all, 1, 1)               \
-	X(srq, srq, 1, 0)                          \
-	X(srq_other_pd, srq_other_pd, 1, 0)        \
-	X(ip, ip, 6, 4)                            \
-	X(same_address, same_address, 1, 0)        \
-	X(other_address, other_address, 1, 0)      \
-	X(window, window, UINT32_MAX, 0)           \
-	X(why, why, 1, 1)                          \
-	X(cqe, cqe, 65536, 8192)                   \
-	X(rnr_chance, rnr_chance, 100, 0)          \
-	X(sqd_notify, sqd_notify, 1, 0)
-/* clang-format on */
-
-/** A queue pair, or two that are connected, before the first line. */
-struct scenario_setup {
-#define X(name, member, max, value) uint32_t member;
-	SCENARIO_SETUP_FIELDS(X)
-#undef X
-	enum ibv_qp_type type;
-	enum ibv_qp_state state; /* to which it is brought */
-	unsigned access;	 /* IBV_ACCESS_* of the QP */
-	unsigned ends;		 /* 1: the peer is who writes the packets; 2: a pair */
-	uint64_t delay_ns;	 /* a pair: of the link */
 };
 
 /* clang-format off */
@@ -238,6 +248,8 @@ struct scenario_request {
 	uint32_t imm;	     /* or the key to invalidate */
 	unsigned access;     /* of a bind: IBV_ACCESS_* */
 	bool no_mr;	     /* of a bind: it names no region */
+	bool no_sge;	     /* it has no memory */
+	bool more;	     /* the next request is posted by the same call */
 	uint64_t swap_add, compare;
 	struct scenario_place from, to;
 	struct scenario_sge sge[SCENARIO_SGES];
@@ -271,6 +283,8 @@ struct scenario_backend {
 	/** @return a world to be ended, or NULL with *error negative. */
 	void *(*start)(const struct scenario_setup *s, int *error);
 	void (*end)(void *world);
+	/** Attributes that are larger than s has them: a queue may be longer. */
+	void (*actual)(void *world, struct scenario_setup *s);
 	int (*post_send)(void *world, unsigned end, const struct scenario_request *r);
 	int (*post_recv)(void *world, unsigned end, const struct scenario_request *r);
 	/** To a state, with the attributes of s that it needs, and those of mask (IBV_QP_*). */
@@ -316,6 +330,12 @@ struct scenario_backend {
 	const struct rocemu_packet *(*last)(void *world, unsigned end);
 	/** SCENARIO_AREA bytes; of SCENARIO_LAST: ROCEMU_MAX_MTU. */
 	uint8_t *(*memory)(void *world, unsigned end, enum scenario_area area);
+	/**
+	 * What memory() returns is a copy. Bring len bytes of it up to date, or, if they were
+	 * changed, the memory itself.
+	 */
+	void (*copy)(void *world, unsigned end, enum scenario_area area, uint64_t offset,
+		     uint64_t len, bool changed);
 	int (*dereg)(void *world, unsigned end, enum scenario_area area);
 	/**
 	 * Register an area once more, and use the keys of that from now on. access: IBV_ACCESS_*,
@@ -334,6 +354,12 @@ struct scenario_backend {
 	int (*srq)(void *world, unsigned end, const struct scenario_srq *c);
 	/** The XRC SRQ number of one, from 1 on. @return false: it was never made. */
 	bool (*srq_number)(void *world, unsigned end, unsigned which, uint32_t *srqn);
+	int (*destroy_qp)(void *world, unsigned end);
+	/** Is there an event of the completion queue of the receives; or, wait: does one come? It
+	 * is taken. */
+	bool (*cq_event)(void *world, unsigned end, bool wait);
+	/** The process that has the end ends by SIGKILL. */
+	int (*kill)(void *world, unsigned end);
 };
 
 /* ---- carrying out ---- */

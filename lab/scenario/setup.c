@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
 #include "scenario/setup.h"
+
+#include "base/util.h"
 
 uint8_t scenario_byte(enum scenario_area area, uint64_t i)
 {
@@ -8,10 +12,15 @@ uint8_t scenario_byte(enum scenario_area area, uint64_t i)
 				       : (uint8_t)(13 * i + 5);
 }
 
-void scenario_fill(enum scenario_area area, uint8_t bytes[SCENARIO_AREA])
+/* All of them repeat after that many bytes. */
+#define PERIOD ((uint64_t)65536)
+
+void scenario_fill(enum scenario_area area, uint8_t *bytes, uint64_t len)
 {
-	for (uint64_t i = 0; i < SCENARIO_AREA; i++)
+	for (uint64_t i = 0; i < MIN(len, PERIOD); i++)
 		bytes[i] = scenario_byte(area, i);
+	for (uint64_t i = PERIOD; i < len; i += PERIOD)
+		memcpy(bytes + i, bytes, MIN(len - i, PERIOD));
 }
 
 /** The smallest of at least that many bytes, or the largest there is. */

@@ -8,8 +8,8 @@
 
 /** Byte i of an area, at first. */
 uint8_t scenario_byte(enum scenario_area area, uint64_t i);
-/** All of them. */
-void scenario_fill(enum scenario_area area, uint8_t bytes[SCENARIO_AREA]);
+/** The first len of them. */
+void scenario_fill(enum scenario_area area, uint8_t *bytes, uint64_t len);
 
 /**
  * All attributes of an end but where its peer is: dest_qp_num, and the address (ah_attr.grh). Of a

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Words that are numbers, times, PSNs, and places in memory. */
+#include <ctype.h>
 #include <string.h>
 
 #include "scenario/internal.h"
@@ -47,7 +48,7 @@ static bool srq_value(struct round *r, const char *name, uint64_t *out)
 	return true;
 }
 
-/** "mem.rkey" and its like. */
+/** "mem.rkey" and its like; or an attribute of the QPs. */
 static bool key_value(struct round *r, const char *name, uint64_t *out)
 {
 	uint32_t window;
@@ -59,6 +60,8 @@ static bool key_value(struct round *r, const char *name, uint64_t *out)
 		*out = window;
 		return true;
 	}
+	if (setup_value(&r->setup, name, out))
+		return true;
 	if (!r->b->key)
 		return false;
 	for (size_t i = 0; i < SCENARIO_AREAS; i++) {
@@ -79,7 +82,7 @@ static bool key_value(struct round *r, const char *name, uint64_t *out)
 /** A number or the name of one, at the front of *p. */
 static bool operand(struct round *r, const char **p, uint64_t *out)
 {
-	size_t len = strcspn(*p, "+-*");
+	size_t len = strcspn(*p, "+-*/");
 	char digits[SCENARIO_WORD_LEN];
 
 	if (!len || len >= sizeof(digits))
@@ -97,13 +100,13 @@ static bool product(struct round *r, const char **p, uint64_t *out)
 {
 	if (!operand(r, p, out))
 		return false;
-	while (**p == '*') {
+	while (**p == '*' || **p == '/') {
+		const bool times = *(*p)++ == '*';
 		uint64_t v;
 
-		++*p;
-		if (!operand(r, p, &v))
+		if (!operand(r, p, &v) || (!times && !v))
 			return false;
-		*out *= v;
+		*out = times ? *out * v : *out / v;
 	}
 	return true;
 }
@@ -165,7 +168,7 @@ bool need_psn(struct round *r, uint32_t *psn)
 bool need_place(struct round *r, struct scenario_place *p)
 {
 	const char *w = need_word(r, "a place such as mem+8");
-	uint64_t max = SCENARIO_AREA;
+	uint64_t max = r->setup.area;
 
 	if (!w || !of_end(r, &w, &p->end))
 		return false;
@@ -190,4 +193,39 @@ bool need_place(struct round *r, struct scenario_place *p)
 	if (p->area == SCENARIO_NOWHERE)
 		max = UINT64_MAX;
 	return number_of(r, w, max, &p->offset);
+}
+
+/* ---- commands ---- */
+
+/** "NAME NUMBER": the name stands for it in the rest of the case. */
+bool run_let(struct round *r)
+{
+	struct variable *v = &r->loop[r->loops];
+	const char *name;
+
+	if (r->loops > r->lets || r->loops == SCENARIO_LOOPS)
+		return refuse(r, "'let' stands outside of 'for', up to %d times", SCENARIO_LOOPS);
+	name = need_word(r, "a name");
+	if (!name || !islower((unsigned char)*name))
+		return name && refuse(r, "'%s' is not a name in small letters", name);
+	snprintf(v->name, sizeof(v->name), "%s", name);
+	if (!need_number(r, "a number", UINT64_MAX, &v->number) || !end_of_line(r))
+		return false;
+	r->lets = ++r->loops;
+	return true;
+}
+
+/** "NUMBER > NUMBER" */
+bool run_skip_if(struct round *r)
+{
+	uint64_t left, right;
+
+	if (!need_number(r, "a number", UINT64_MAX, &left))
+		return false;
+	if (!take_word(r, ">"))
+		return refuse(r, "'>' is expected");
+	if (!need_number(r, "a number", UINT64_MAX, &right) || !end_of_line(r))
+		return false;
+	r->skip |= left > right;
+	return true;
 }

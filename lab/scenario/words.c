@@ -348,22 +348,55 @@ static int read_field(struct round *r, const struct field *fields, size_t n, voi
 	return -1;
 }
 
-bool read_setup(struct round *r)
+struct scenario_setup setup_defaults(void)
 {
-	struct scenario_setup *s = &r->setup;
-	const char *w;
-	unsigned v;
-
-	*s = (struct scenario_setup){
+	return (struct scenario_setup){
 #define X(name, member, max, value) .member = value,
 		SCENARIO_SETUP_FIELDS(X)
 #undef X
-			.ends = r->setup.ends,
-		.state = IBV_QPS_RTS,
+			.state = IBV_QPS_RTS,
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | 1 << 8 | 1 << 9,
 		.delay_ns = 5000,
 	};
+}
+
+static const struct field *setup_field(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(setup_fields); i++)
+		if (strcmp(setup_fields[i].name, name) == 0)
+			return &setup_fields[i];
+	return NULL;
+}
+
+bool scenario_default(struct scenario *s, const char *name, uint64_t value)
+{
+	const struct field *f = setup_field(name);
+
+	if (!f || value > f->max)
+		return false;
+	store((uint8_t *)&s->defaults + f->offset, f->size, value);
+	return true;
+}
+
+bool setup_value(const struct scenario_setup *s, const char *name, uint64_t *value)
+{
+	const struct field *f = setup_field(name);
+
+	if (f)
+		*value = load((const uint8_t *)s + f->offset, f->size);
+	return f;
+}
+
+bool read_setup(struct round *r)
+{
+	struct scenario_setup *s = &r->setup;
+	const unsigned ends = s->ends;
+	const char *w;
+	unsigned v;
+
+	*s = r->s->defaults;
+	s->ends = ends;
 	if (!NEED_NAME(r, types, "a type of queue pair", &v))
 		return false;
 	s->type = (enum ibv_qp_type)v;
@@ -542,7 +575,7 @@ bool read_errno(struct round *r, int *error)
 /** Where the memory of a request is. */
 static bool need_memory(struct round *r, struct scenario_place *p)
 {
-	return need_place(r, p) && ((p->area < SCENARIO_AREAS && p->offset <= SCENARIO_AREA) ||
+	return need_place(r, p) && ((p->area < SCENARIO_AREAS && p->offset <= r->setup.area) ||
 				    refuse(r, "a place in mem, send or recv is expected"));
 }
 
@@ -554,7 +587,7 @@ static bool read_sge(struct round *r, struct scenario_request *q)
 
 	if (q->sges == SCENARIO_SGES)
 		return refuse(r, "more than %d pieces", SCENARIO_SGES);
-	if (!need_memory(r, &s->at) || !need_number(r, "a length", SCENARIO_AREA, &len))
+	if (!need_memory(r, &s->at) || !need_number(r, "a length", r->setup.area, &len))
 		return false;
 	s->len = (uint32_t)len;
 	q->sges++;
@@ -569,7 +602,7 @@ static bool inline_fits(struct round *r, const struct scenario_request *q)
 	for (unsigned i = 0; q->flags & IBV_SEND_INLINE && i < MAX(q->sges, 1u); i++) {
 		const struct scenario_sge *s = q->sges ? &q->sge[i] : &all;
 
-		if (s->len > SCENARIO_AREA - s->at.offset)
+		if (s->len > r->setup.area - s->at.offset)
 			return refuse(r, "inline data beyond the end of the area");
 	}
 	return true;
@@ -596,6 +629,10 @@ static bool read_request(struct round *r, struct scenario_request *q, int *error
 				return false;
 		} else if (strcmp(w, "no_mr") == 0) {
 			q->no_mr = true;
+		} else if (strcmp(w, "no_sge") == 0) {
+			q->no_sge = true;
+		} else if (strcmp(w, "more") == 0) {
+			q->more = true;
 		} else if (strcmp(w, "flags") == 0) {
 			if (!NEED_BITS(r, flags, "a flag", &q->flags))
 				return false;

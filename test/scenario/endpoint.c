@@ -46,7 +46,7 @@ static int make_memory(struct end *e)
 	for (unsigned i = 0; i < SCENARIO_AREAS; i++) {
 		int error;
 
-		scenario_fill((enum scenario_area)i, e->memory[i]);
+		scenario_fill((enum scenario_area)i, e->memory[i], SCENARIO_AREA);
 		error = register_area(e, e->pd, i, area_access[i]);
 		if (error)
 			return error;
@@ -152,7 +152,7 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 	if (mask & IBV_QP_AV)
 		w->setup.other_address = s->other_address;
 	peer = peer_gid(w, end);
-	a.dest_qp_num = peer_qpn(w, end);
+	a.dest_qp_num = s->dest_qp_num ? s->dest_qp_num : peer_qpn(w, end);
 	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, sizeof(peer.raw));
 	/* The setup's are the first end's. */
 	if (mask & IBV_QP_RQ_PSN)
@@ -215,9 +215,9 @@ static int connect_ends(struct world *w)
 
 static void *start(const struct scenario_setup *s, int *error)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = s->area == SCENARIO_AREA ? calloc(1, sizeof(*w)) : NULL;
 
-	*error = -ENOMEM;
+	*error = s->area == SCENARIO_AREA ? -ENOMEM : -EOPNOTSUPP;
 	if (!w)
 		return NULL;
 	w->setup = *s;

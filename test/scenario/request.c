@@ -19,7 +19,7 @@ static int sges_of(const struct world *w, const struct scenario_request *r,
 {
 	const struct scenario_sge all = {.at = r->from, .len = r->len};
 	const struct scenario_sge *s = r->sges ? r->sge : &all;
-	const unsigned n = r->sges ? r->sges : 1;
+	const unsigned n = r->no_sge ? 0 : r->sges ? r->sges : 1;
 
 	for (unsigned i = 0; i < n; i++) {
 		const struct end *e = w->end[s[i].at.end];

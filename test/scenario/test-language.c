@@ -227,6 +227,52 @@ static int settle(void *world)
 	return 0;
 }
 
+TEST(language, queues__each_in_its_order__what_else_came_is_kept)
+{
+	static const struct row rows[] = {
+		{"case a\npair RC\nfor i 1..3 b: post_recv len 8\nfor i 1..3 post_send SEND len i\n"
+		 "b: recv_cq recv 1 len 1\nb: recv_cq recv 2 len 2; recv 3 len 3\na: send_cq send "
+		 "1; send 2; send 3\n",
+		 "ok"},
+		{"case a\npair RC\na: post_recv len 8\nb: post_recv len 8\npost_send SEND len 4\n"
+		 "b: post_send SEND len 5\na: send_cq send 1\na: recv_cq recv 1 len 5\nb: ignore "
+		 "rest\n",
+		 "ok"},
+		{"case a\npair RC\na: post_recv len 8\nb: post_recv len 8\npost_send SEND len 4\n"
+		 "b: post_send SEND len 5\na: send_cq send 1\nb: ignore rest\n",
+		 "fail 8:0: the case ends, and this was not expected: recv 1 len 5"},
+		{"case a\npair RC\na: send_cq send 1\n",
+		 "fail 3:0: what came is not what is expected\n  expected: send 1\n  came:     "
+		 "nothing"},
+		{"case a\npair RC\ncq_event\n", "cannot 3:0: 'cq_event' is not possible here"},
+		{"case a\npair RC area 262144\n",
+		 "cannot 2:14: 'such a queue pair' is not possible here"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, let__stands_for_its_number_in_the_rest_of_the_case)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\nlet n path_mtu/4+1\nfor i 0..1 < WRITE_ONLY i len n\ncheck mem "
+		 "len "
+		 "65 payload\nexpect ack 1/2\n",
+		 "ok"},
+		{"case a\nqp RC\nlet n 7/0\n", "error 3:7: '7/0' is not a number"},
+		{"case a\nqp RC\nlet N 7\n", "error 3:5: 'N' is not a name in small letters"},
+		{"case a\nqp RC\nfor i 0..1 let n 7\n",
+		 "error 3:12: 'let' stands outside of 'for', up to 8 times"},
+		{"case a\nwith N: 1 | 2\nqp RC\nskip_if $N > 1\ncheck mem u64 $N\n",
+		 "fail 5:0: byte 0 of the area is 0x05, not 0x01 with N=1"},
+		{"case a\nqp RC\nskip_if 2 > 1\nfoo\n", "ok"},
+		{"case a\nqp RC\nfor i 0..3 skip_if i > 2\nfoo\n", "ok"},
+		{"case a\nqp RC\nskip_if 2 < 1\n", "error 3:9: '>' is expected"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
 TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 {
 	static const struct row rows[] = {

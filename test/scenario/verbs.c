@@ -101,7 +101,7 @@ static int make_end(struct world *w, unsigned index)
 		return -ENOMEM;
 	memset(e, 0, offsetof(struct end, memory));
 	for (unsigned i = 0; i < SCENARIO_AREAS; i++)
-		scenario_fill((enum scenario_area)i, e->memory[i]);
+		scenario_fill((enum scenario_area)i, e->memory[i], SCENARIO_AREA);
 	e->ctx = ibv_open_device(device);
 	if (!e->ctx)
 		return -errno;
@@ -203,7 +203,8 @@ static int connect_ends(struct world *w)
 
 static void *start(const struct scenario_setup *s, int *error)
 {
-	const bool possible = s->ends == SCENARIO_ENDS && device && !s->srq &&
+	const bool possible = s->ends == SCENARIO_ENDS && device && !s->srq && !s->dest_qp_num &&
+			      s->area == SCENARIO_AREA &&
 			      (s->type == IBV_QPT_RC || s->type == IBV_QPT_UC);
 	struct world *w = possible ? calloc(1, sizeof(*w)) : NULL;
 

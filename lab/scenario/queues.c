@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Commands about completion queues (one queue's completions in their order, events), and the end of
+ * queue pairs. */
+#include <string.h>
+
+#include "scenario/internal.h"
+
+#include "base/util.h"
+
+static void append(char *to, size_t size, const char *text, size_t len)
+{
+	size_t n = strlen(to);
+
+	if (n && n + 2 < size) {
+		memcpy(to + n, "; ", 2);
+		n += 2;
+	}
+	len = MIN(len, size - 1 - n);
+	memcpy(to + n, text, len);
+	to[n + len] = 0;
+}
+
+const char *with_kept(struct round *r, const char *got)
+{
+	char *kept = r->kept[r->end];
+
+	if (!*kept)
+		return got;
+	if (*got)
+		append(kept, sizeof(r->kept[0]), got, strlen(got));
+	memcpy(r->seen, kept, sizeof(r->seen));
+	*kept = 0;
+	return r->seen;
+}
+
+/** Move up to n completions of the one queue from what is kept to r->seen. @return how many. */
+static unsigned take(struct round *r, bool recv, unsigned n)
+{
+	const char *p = r->kept[r->end];
+	char rest[KEPT_LEN] = "";
+	unsigned got = 0;
+
+	while (*p) {
+		const char *next = strstr(p, "; ");
+		const size_t len = next ? (size_t)(next - p) : strlen(p);
+
+		if ((strncmp(p, "recv ", 5) == 0) == recv && got < n) {
+			append(r->seen, sizeof(r->seen), p, len);
+			got++;
+		} else {
+			append(rest, sizeof(rest), p, len);
+		}
+		p = next ? next + 2 : p + len;
+	}
+	memcpy(r->kept[r->end], rest, sizeof(rest));
+	return got;
+}
+
+/** As many completions of the one queue as the line has; what else came is kept. */
+static bool queue(struct round *r, bool recv)
+{
+	char want[2 * SCENARIO_LINE_MAX];
+	unsigned n = 1, got;
+
+	if (!expected_text(r, want, sizeof(want)))
+		return false;
+	for (const char *p = want; (p = strchr(p, ';')); p++)
+		n++;
+	*r->seen = 0;
+	got = take(r, recv, n);
+	while (got < n) {
+		const char *more = r->b->completions(r->world, r->end, n - got);
+
+		if (!*more)
+			break;
+		append(r->kept[r->end], sizeof(r->kept[0]), more, strlen(more));
+		got += take(r, recv, n - got);
+	}
+	return compare(r, want, r->seen);
+}
+
+bool run_send_cq(struct round *r)
+{
+	return queue(r, false);
+}
+
+bool run_recv_cq(struct round *r)
+{
+	return queue(r, true);
+}
+
+bool run_cq_event(struct round *r)
+{
+	const bool none = take_word(r, "none");
+
+	if (!end_of_line(r))
+		return false;
+	return r->b->cq_event(r->world, r->end, !none) != none ||
+	       fail(r, none ? "an event came" : "no event came");
+}
+
+static bool ended(struct round *r, int error)
+{
+	return !error || fail(r, "%s", strerror(-error));
+}
+
+bool run_destroy_qp(struct round *r)
+{
+	return end_of_line(r) && ended(r, r->b->destroy_qp(r->world, r->end));
+}
+
+bool run_kill(struct round *r)
+{
+	return end_of_line(r) && ended(r, r->b->kill(r->world, r->end));
+}
