@@ -10,12 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+
 #ifdef WITH_VERBS
 #include "verbs.h"
 static const struct scenario_backend *const backend = &scenario_verbs;
 #define NAME "scenario-verbs --device NAME"
 #define WITH "pairs of queue pairs of a device"
-#define MORE "  --device NAME   the device (ibv_devices)\n  --gid N         index of its GID (0)\n"
+#define MORE                                                                                  \
+	"  --device NAME   the device (ibv_devices)\n"                                        \
+	"  --gid N         index of its GID (0)\n"                                            \
+	"  --listen PORT   be end b for another process, which is run with --peer; no FILE\n" \
+	"  --peer HOST:PORT  end b is there\n"                                                \
+	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                        \
+	"  --cq-ex         poll by ibv_start_poll(), not by ibv_poll_cq()\n"                  \
+	"  --events        sleep on completion channels\n"                                    \
+	"  --rxe-inv       the device marks receives of SEND with invalidate as rxe does\n"
 #else
 #include "endpoint.h"
 static const struct scenario_backend *const backend = &scenario_endpoint;
@@ -32,17 +42,33 @@ static const char usage[] =
 	"\n" MORE "  --only PATTERN  cases whose name matches (fnmatch, or a part of the name)\n"
 	"  --skip          leave out, and count, cases that are not possible with them\n"
 	"  --list          print the names and the number of rounds instead\n"
+	"  --with NAME=WORD     rounds in which NAME of a table stands for WORD, and cases without "
+	"it\n"
+	"  --without NAME=WORD  not these rounds\n"
+	"  --set NAME=NUMBER    an attribute that a line does not give\n"
+	"  --results       print a line 'ok NAME' or 'not ok NAME' for each case\n"
 	"  --verbose       print each line and what came\n"
 	"  --words         print the words of the language\n"
 	"  --help          this text\n"
 	"\n"
 	"Exit code 0: all passed. 1: a case failed, or a file is wrong. 2: usage.\n";
 
+enum { SELECT_MAX = 32 };
+
+/** "NAME=..." */
+struct select {
+	char name[SCENARIO_WORD_LEN];
+	const char *value;
+	bool without;
+};
+
 struct options {
 	const char *only;
-	bool list, verbose, skip;
-	const char *device;
+	int list, verbose, skip, results, words, help; /* as getopt_long() sets them */
+	const char *device, *listen, *peer;
 	int gid;
+	struct select round[SELECT_MAX], set[SELECT_MAX];
+	unsigned rounds, sets;
 };
 
 struct totals {
@@ -86,24 +112,35 @@ static void print_error(const char *name, const struct scenario_result *r)
 
 static bool selected(const struct options *o, const char *name)
 {
-	return !o->only || strstr(name, o->only) || fnmatch(o->only, name, 0) == 0;
+	return !o->only || strstr(name, o->only) || fnmatch(o->only, name, FNM_EXTMATCH) == 0;
 }
 
-static void run_case(const struct scenario *s, unsigned i, const struct options *o,
-		     struct totals *t)
+static bool round_selected(const struct scenario *s, unsigned i, unsigned round,
+			   const struct options *o)
+{
+	for (unsigned k = 0; k < o->rounds; k++) {
+		const struct select *l = &o->round[k];
+
+		if (scenario_round_has(s, i, round, l->name, l->value, !l->without) == l->without)
+			return false;
+	}
+	return true;
+}
+
+/** @return the rounds that were carried out and passed; -1: one did not. */
+static int run_rounds(const struct scenario *s, unsigned i, const struct options *o,
+		      struct totals *t)
 {
 	const struct scenario_case *c = &s->cases[i];
 	struct scenario_result r;
+	int n = 0;
 
-	if (!selected(o, c->head.text))
-		return;
-	t->cases++;
-	t->rounds += c->rounds;
-	if (o->list) {
-		printf("%s:%u: %s (%u)\n", s->file, c->head.number, c->head.text, c->rounds);
-		return;
-	}
 	for (unsigned round = 0; round < c->rounds; round++) {
+		if (!round_selected(s, i, round, o))
+			continue;
+		n++;
+		if (o->list)
+			continue;
 		if (o->verbose)
 			printf("%s\n", c->head.text);
 		scenario_run(s, i, round, backend, o->verbose ? stdout : NULL, &r);
@@ -113,13 +150,50 @@ static void run_case(const struct scenario *s, unsigned i, const struct options 
 			t->skipped++;
 			if (o->verbose)
 				print_error(c->head.text, &r);
-			return;
+			return n;
 		}
 		fflush(stdout);
 		print_error(c->head.text, &r);
-		t->failed++;
-		return;
+		return -1;
 	}
+	return n;
+}
+
+static void run_case(const struct scenario *s, unsigned i, const struct options *o,
+		     struct totals *t)
+{
+	const struct scenario_case *c = &s->cases[i];
+	int n;
+
+	if (!selected(o, c->head.text))
+		return;
+	n = run_rounds(s, i, o, t);
+	if (!n)
+		return;
+	t->cases++;
+	t->rounds += (unsigned)MAX(n, 0);
+	t->failed += n < 0;
+	if (o->list)
+		printf("%s:%u: %s (%d)\n", s->file, c->head.number, c->head.text, n);
+	else if (o->results)
+		printf("%s %s\n", n < 0 ? "not ok" : "ok", c->head.text);
+	fflush(stdout);
+}
+
+/** What is to hold for all lines that do not state anything else. */
+static bool set_defaults(struct scenario *s, const struct options *o)
+{
+	for (unsigned k = 0; k < o->sets; k++) {
+		char *end;
+		const unsigned long v = strtoul(o->set[k].value, &end, 0);
+
+		if (*end || end == o->set[k].value || !scenario_default(s, o->set[k].name, v)) {
+			fprintf(stderr, "--set %s=%s: not an attribute and its value\n",
+				o->set[k].name, o->set[k].value);
+			return false;
+		}
+	}
+	return true;
 }
 
 static void run_file(const char *name, const struct options *o, struct totals *t)
@@ -134,9 +208,11 @@ static void run_file(const char *name, const struct options *o, struct totals *t
 		print_error(NULL, &r);
 	if (s && !s->ncases)
 		fprintf(stderr, "%s: no case\n", name);
-	t->failed += !s || !s->ncases;
-	for (unsigned i = 0; s && i < s->ncases; i++)
-		run_case(s, i, o, t);
+	if (!s || !s->ncases || !set_defaults(s, o))
+		t->failed++;
+	else
+		for (unsigned i = 0; i < s->ncases; i++)
+			run_case(s, i, o, t);
 	scenario_free(s);
 	free(text);
 }
@@ -167,57 +243,91 @@ static bool read_gid(const char *text, int *index)
 	return false;
 }
 
+static bool read_select(const char *text, bool without, struct select *list, unsigned *n)
+{
+	const char *equals = strchr(text, '=');
+	struct select *l = &list[*n];
+
+	if (*n == SELECT_MAX || !equals || (size_t)(equals - text) >= sizeof(l->name)) {
+		fprintf(stderr, "%s: NAME=VALUE is expected, up to %d times\n", text, SELECT_MAX);
+		return false;
+	}
+	memcpy(l->name, text, (size_t)(equals - text));
+	l->value = equals + 1;
+	l->without = without;
+	++*n;
+	return true;
+}
+
+/** An option that has a value. */
+static bool read_value(int c, struct options *o)
+{
+	switch (c) {
+	case 'd':
+		o->device = optarg;
+		return true;
+	case 'g':
+		return read_gid(optarg, &o->gid);
+	case 'o':
+		o->only = optarg;
+		return true;
+	case 'w':
+	case 'x':
+		return read_select(optarg, c == 'x', o->round, &o->rounds);
+	case 's':
+		return read_select(optarg, false, o->set, &o->sets);
+	case 'l':
+		o->listen = optarg;
+		return true;
+	case 'p':
+		o->peer = optarg;
+		return true;
+	default:
+		return false;
+	}
+}
+
 enum { GO_ON = -1 };
 
 /** @return GO_ON, or an exit code. */
 static int read_options(int argc, char **argv, struct options *o)
 {
-	static const struct option known[] = {
+	const struct option known[] = {
 		{"device", required_argument, NULL, 'd'},
 		{"gid", required_argument, NULL, 'g'},
 		{"only", required_argument, NULL, 'o'},
-		{"list", no_argument, NULL, 'l'},
-		{"skip", no_argument, NULL, 's'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"words", no_argument, NULL, 'w'},
-		{"help", no_argument, NULL, 'h'},
+		{"with", required_argument, NULL, 'w'},
+		{"without", required_argument, NULL, 'x'},
+		{"set", required_argument, NULL, 's'},
+		{"list", no_argument, &o->list, 1},
+		{"skip", no_argument, &o->skip, 1},
+		{"verbose", no_argument, &o->verbose, 1},
+		{"results", no_argument, &o->results, 1},
+#ifdef WITH_VERBS
+		{"listen", required_argument, NULL, 'l'},
+		{"peer", required_argument, NULL, 'p'},
+		{"wr", no_argument, &verbs_way.wr, 1},
+		{"cq-ex", no_argument, &verbs_way.cq_ex, 1},
+		{"events", no_argument, &verbs_way.events, 1},
+		{"rxe-inv", no_argument, &verbs_way.rxe_inv, 1},
+#endif
+		{"words", no_argument, &o->words, 1},
+		{"help", no_argument, &o->help, 1},
 		{0},
 	};
+	bool good = true;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (c) {
-		case 'd':
-			o->device = optarg;
-			break;
-		case 'g':
-			if (!read_gid(optarg, &o->gid))
-				return EXIT_USAGE;
-			break;
-		case 'o':
-			o->only = optarg;
-			break;
-		case 'l':
-			o->list = true;
-			break;
-		case 's':
-			o->skip = true;
-			break;
-		case 'v':
-			o->verbose = true;
-			break;
-		case 'w':
+	while (good && (c = getopt_long(argc, argv, "", known, NULL)) != -1)
+		good = c == 0 || read_value(c, o);
+	if (good && (o->words || o->help)) {
+		if (o->words)
 			scenario_print_words(stdout);
-			return 0;
-		case 'h':
+		else
 			fputs(usage, stdout);
-			return 0;
-		default:
-			fputs(usage, stderr);
-			return EXIT_USAGE;
-		}
+		return 0;
 	}
-	if (optind < argc && use_device(o))
+	if (good && (optind < argc) != (o->listen != NULL) && use_device(o))
 		return GO_ON;
 	fputs(usage, stderr);
 	return EXIT_USAGE;
@@ -231,6 +341,12 @@ int main(int argc, char **argv)
 
 	if (code != GO_ON)
 		return code;
+#ifdef WITH_VERBS
+	if (o.listen)
+		return scenario_verbs_listen(o.listen);
+	if (o.peer && !scenario_verbs_connect(o.peer))
+		return EXIT_FAILED;
+#endif
 	for (; optind < argc; optind++)
 		run_file(argv[optind], &o, &t);
 	printf("%u cases in %u rounds, %u failed", t.cases, t.rounds, t.failed);

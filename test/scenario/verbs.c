@@ -1,187 +1,83 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pairs by verbs: each end opens the device for itself. Time is real, so an expectation waits until
- * as many completions came as it names. What packets there are is not seen.
+ * Pairs by verbs: end a is in this process, end b as well or in another one. Time is real, so an
+ * expectation waits until as many completions came as it names. What packets there are is not seen.
  */
-#include "verbs.h"
+#include "verbs-end.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include "scenario/names.h"
-#include "scenario/setup.h"
 
 #include "base/util.h"
 
-#define MAX_INLINE 64u
-
-enum { PORT = 1, CQ_DEPTH = 8192, PATIENCE_S = 30 };
-
-struct end {
-	struct ibv_context *ctx; /* owned, as all that follows */
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr[SCENARIO_AREAS]; /* NULL once deregistered */
-	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
-	union ibv_gid gid;
-	uint64_t sends, recvs;
-	bool told_error;
-	size_t len;
-	char text[SCENARIO_EFFECTS_MAX];
-	uint8_t memory[SCENARIO_AREAS][SCENARIO_AREA] __attribute__((aligned(4096)));
-};
-
 struct world {
 	struct scenario_setup setup;
-	struct end *end[SCENARIO_ENDS]; /* owned */
+	struct verbs_self self[SCENARIO_ENDS]; /* as of the last call */
+	/* Requests that wait for the one behind them. */
+	struct scenario_request list[SCENARIO_ENDS][VERBS_LIST];
+	unsigned listed[SCENARIO_ENDS];
+	uint8_t *copy[SCENARIO_AREAS]; /* owned: memory of the end in another process */
+	char text[VERBS_TEXT];
 };
 
-static struct ibv_device *device;
-static int gid_index;
+static struct verbs_end here[SCENARIO_ENDS]; /* those that are in this process */
+static bool b_is_gone;
 
-static const unsigned area_access[SCENARIO_AREAS] = {
-	[SCENARIO_MEM] = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			 IBV_ACCESS_REMOTE_ATOMIC,
-	[SCENARIO_SEND] = IBV_ACCESS_LOCAL_WRITE,
-	[SCENARIO_RECV] = IBV_ACCESS_LOCAL_WRITE,
-};
-
-int scenario_verbs_device(const char *name, int index)
+static bool is_remote(unsigned end)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	return end == 1 && verbs_remote_there();
+}
 
-	/* The list is kept: its devices are used until the end. */
-	for (unsigned i = 0; list && list[i]; i++) {
-		if (strcmp(ibv_get_device_name(list[i]), name) == 0) {
-			device = list[i];
-			gid_index = index;
-			return 0;
-		}
+/** @return what the call does. Text is in w->text. */
+static int do_with(struct world *w, unsigned end, struct verbs_call c, const void *data)
+{
+	struct verbs_answer a = {0};
+
+	c.magic = VERBS_MAGIC;
+	c.index = end;
+	c.peer = w->self[!end];
+	w->text[0] = 0;
+	if (!is_remote(end)) {
+		verbs_end_do(&here[end], &c, (void *)(uintptr_t)data, &a);
+		memcpy(w->text, here[end].text, here[end].text_len + 1);
+	} else if (b_is_gone || !verbs_remote_do(&c, (void *)(uintptr_t)data, &a, w->text)) {
+		if (!b_is_gone && c.what != VERBS_KILL)
+			fprintf(stderr, "the process of end b is gone\n");
+		b_is_gone = true;
+		return c.what == VERBS_KILL ? 0 : -ECONNRESET;
 	}
-	return -ENODEV;
+	w->self[end] = a.self;
+	if (c.what == VERBS_START)
+		w->setup = a.setup;
+	return a.result;
 }
 
-/* ---- objects ---- */
-
-static int register_area(struct end *e, struct ibv_pd *pd, unsigned area, unsigned access)
-{
-	e->mr[area] = ibv_reg_mr(pd, e->memory[area], SCENARIO_AREA, access);
-	if (!e->mr[area])
-		return -errno;
-	e->lkey[area] = e->mr[area]->lkey;
-	e->rkey[area] = e->mr[area]->rkey;
-	return 0;
-}
-
-static int make_qp(struct end *e, const struct scenario_setup *s)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = e->cq,
-		.recv_cq = e->cq,
-		.qp_type = s->type,
-		.cap = {s->send_wr, s->recv_wr, SCENARIO_SGES, SCENARIO_SGES, MAX_INLINE},
-		.sq_sig_all = (int)s->sig_all,
-	};
-
-	e->qp = ibv_create_qp(e->pd, &init);
-	return e->qp ? 0 : -errno;
-}
-
-static int make_end(struct world *w, unsigned index)
-{
-	struct end *e = w->end[index] = aligned_alloc(4096, sizeof(*e));
-	int error = 0;
-
-	if (!e)
-		return -ENOMEM;
-	memset(e, 0, offsetof(struct end, memory));
-	for (unsigned i = 0; i < SCENARIO_AREAS; i++)
-		scenario_fill((enum scenario_area)i, e->memory[i], SCENARIO_AREA);
-	e->ctx = ibv_open_device(device);
-	if (!e->ctx)
-		return -errno;
-	if (ibv_query_gid(e->ctx, PORT, gid_index, &e->gid))
-		return -EINVAL;
-	/* Reading an event must not wait for one. */
-	fcntl(e->ctx->async_fd, F_SETFL, O_NONBLOCK);
-	e->pd = ibv_alloc_pd(e->ctx);
-	e->cq = e->pd ? ibv_create_cq(e->ctx, CQ_DEPTH, NULL, NULL, 0) : NULL;
-	if (!e->cq)
-		return -errno;
-	for (unsigned i = 0; i < SCENARIO_AREAS && !error; i++)
-		error = register_area(e, e->pd, i, area_access[i]);
-	return error ? error : make_qp(e, &w->setup);
-}
-
-static void free_end(struct end *e)
-{
-	if (!e)
-		return;
-	if (e->qp)
-		ibv_destroy_qp(e->qp);
-	for (unsigned i = 0; i < SCENARIO_AREAS; i++)
-		if (e->mr[i])
-			ibv_dereg_mr(e->mr[i]);
-	if (e->cq)
-		ibv_destroy_cq(e->cq);
-	if (e->pd)
-		ibv_dealloc_pd(e->pd);
-	if (e->ctx)
-		ibv_close_device(e->ctx);
-	free(e);
-}
+/* ---- begin and end ---- */
 
 static void world_free(void *world)
 {
 	struct world *w = world;
 
-	for (unsigned i = 0; i < SCENARIO_ENDS; i++)
-		free_end(w->end[i]);
+	for (unsigned end = 0; end < SCENARIO_ENDS; end++) {
+		if (is_remote(end) && b_is_gone)
+			continue;
+		/* It was printed; what comes after it would mean nothing. */
+		if (do_with(w, end, (struct verbs_call){.what = VERBS_STOP}, NULL))
+			exit(3);
+	}
+	for (unsigned i = 0; i < SCENARIO_AREAS; i++)
+		free(w->copy[i]);
 	free(w);
-}
-
-/* ---- states ---- */
-
-static enum ibv_qp_state state(void *world, unsigned end)
-{
-	struct world *w = world;
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr a;
-
-	return ibv_query_qp(w->end[end]->qp, &a, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN
-								      : a.qp_state;
-}
-
-static struct ibv_ah_attr path_to(const struct end *peer)
-{
-	return (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = PORT,
-		.grh = {.dgid = peer->gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 64},
-	};
 }
 
 static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct scenario_setup *s,
 		  int mask)
 {
-	struct world *w = world;
-	struct end *e = w->end[end];
-	struct ibv_qp_attr a = scenario_attr(s, end, to);
-	int error;
+	const struct verbs_call c = {.what = VERBS_MODIFY, .number = to, .setup = *s, .mask = mask};
 
-	a.dest_qp_num = w->end[!end]->qp->qp_num;
-	a.ah_attr = path_to(w->end[!end]);
-	if (s->type == IBV_QPT_UC)
-		a.qp_access_flags &= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	error = ibv_modify_qp(e->qp, &a, mask | scenario_attr_mask(s->type, state(w, end), to));
-	if (!error && to != IBV_QPS_ERR)
-		e->told_error = false;
-	return -error;
+	return do_with(world, end, c, NULL);
 }
 
 static int connect_ends(struct world *w)
@@ -201,22 +97,26 @@ static int connect_ends(struct world *w)
 	return 0;
 }
 
+static bool possible(const struct scenario_setup *s)
+{
+	return s->ends == SCENARIO_ENDS && s->type != IBV_QPT_XRC_RECV && !s->srq_other_pd &&
+	       (here[0].ctx || verbs_end_open(&here[0])) &&
+	       (verbs_remote_there() || here[1].ctx || verbs_end_open(&here[1]));
+}
+
 static void *start(const struct scenario_setup *s, int *error)
 {
-	const bool possible = s->ends == SCENARIO_ENDS && device && !s->srq && !s->dest_qp_num &&
-			      s->area == SCENARIO_AREA &&
-			      (s->type == IBV_QPT_RC || s->type == IBV_QPT_UC);
-	struct world *w = possible ? calloc(1, sizeof(*w)) : NULL;
+	struct world *w = possible(s) ? calloc(1, sizeof(*w)) : NULL;
 
-	*error = possible ? w ? 0 : -ENOMEM : -EOPNOTSUPP;
+	*error = possible(s) ? w ? 0 : -ENOMEM : -EOPNOTSUPP;
 	if (!w)
 		return NULL;
-	w->setup = *s;
-	/* Flushing needs a device that can. */
-	w->setup.access &= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	for (unsigned i = 0; i < SCENARIO_ENDS && !*error; i++)
-		*error = make_end(w, i);
+		*error = do_with(w, i, (struct verbs_call){.what = VERBS_START, .setup = *s}, NULL);
+	for (unsigned i = 0; i < SCENARIO_AREAS && !*error && verbs_remote_there(); i++) {
+		w->copy[i] = malloc(s->area);
+		*error = w->copy[i] ? 0 : -ENOMEM;
+	}
 	if (!*error)
 		*error = connect_ends(w);
 	if (!*error)
@@ -225,200 +125,149 @@ static void *start(const struct scenario_setup *s, int *error)
 	return NULL;
 }
 
+static void actual(void *world, struct scenario_setup *s)
+{
+	const struct world *w = world;
+
+	s->send_wr = w->setup.send_wr;
+	s->recv_wr = w->setup.recv_wr;
+}
+
 /* ---- requests ---- */
-
-static int sges_of(const struct world *w, const struct scenario_request *r,
-		   struct ibv_sge sge[SCENARIO_SGES])
-{
-	const struct scenario_sge all = {.at = r->from, .len = r->len};
-	const struct scenario_sge *s = r->sges ? r->sge : &all;
-	const unsigned n = r->sges ? r->sges : 1;
-
-	for (unsigned i = 0; i < n; i++) {
-		const struct end *e = w->end[s[i].at.end];
-
-		sge[i] = (struct ibv_sge){
-			.addr = (uintptr_t)e->memory[s[i].at.area] + s[i].at.offset,
-			.length = s[i].len,
-			.lkey = r->lkey ? r->lkey : e->lkey[s[i].at.area],
-		};
-	}
-	return (int)n;
-}
-
-static void set_remote(const struct world *w, const struct scenario_request *r,
-		       struct ibv_send_wr *wr)
-{
-	const struct end *to = w->end[r->to.end];
-	const unsigned area = r->to.area < SCENARIO_AREAS ? r->to.area : SCENARIO_MEM;
-	const uint64_t addr =
-		r->to.offset + (r->to.area < SCENARIO_AREAS ? (uintptr_t)to->memory[area] : 0);
-	const uint32_t rkey = r->rkey ? r->rkey : to->rkey[area];
-
-	scenario_set_remote(r, addr, rkey, wr);
-}
 
 static int post_send(void *world, unsigned end, const struct scenario_request *r)
 {
 	struct world *w = world;
-	struct end *e = w->end[end];
-	struct ibv_sge sge[SCENARIO_SGES];
-	struct ibv_send_wr *bad, wr = {
-					 .wr_id = r->id ? r->id : e->sends + 1,
-					 .opcode = r->opcode,
-					 .sg_list = sge,
-					 .num_sge = sges_of(w, r, sge),
-					 .send_flags = r->flags,
-				 };
-	int error;
+	const unsigned n = ++w->listed[end];
 
-	if (r->opcode == IBV_WR_BIND_MW)
-		return -EOPNOTSUPP; /* there are no windows here */
-	if (r->opcode == IBV_WR_SEND_WITH_INV || r->opcode == IBV_WR_LOCAL_INV)
-		wr.invalidate_rkey = r->imm;
-	else
-		wr.imm_data = htobe32(r->imm);
-	set_remote(w, r, &wr);
-	error = ibv_post_send(e->qp, &wr, &bad);
-	e->sends += !error;
-	return -error;
+	w->list[end][n - 1] = *r;
+	if (r->more)
+		return n < VERBS_LIST ? 0 : -ENOSPC;
+	w->listed[end] = 0;
+	return do_with(w, end, (struct verbs_call){.what = VERBS_SEND, .number = n}, w->list[end]);
 }
 
 static int post_recv(void *world, unsigned end, const struct scenario_request *r)
 {
-	struct world *w = world;
-	struct end *e = w->end[end];
-	struct ibv_sge sge[SCENARIO_SGES];
-	struct ibv_recv_wr *bad, wr = {
-					 .wr_id = (r->id ? r->id : e->recvs + 1) | SCENARIO_RECV_ID,
-					 .sg_list = sge,
-					 .num_sge = sges_of(w, r, sge),
-				 };
-	int error = ibv_post_recv(e->qp, &wr, &bad);
-
-	e->recvs += !error;
-	return -error;
+	return do_with(world, end, (struct verbs_call){.what = VERBS_RECV, .number = 1}, r);
 }
 
 /* ---- looks ---- */
 
-static void say(struct end *e, const char *text)
+static const char *looked(struct world *w, unsigned end, enum verbs_what what, unsigned n)
 {
-	e->len += (size_t)snprintf(e->text + e->len, SCENARIO_EFFECTS_MAX - e->len, "%s%s",
-				   e->len ? "; " : "", text);
-	e->len = MIN(e->len, (size_t)SCENARIO_EFFECTS_MAX - 1);
-}
+	int error = do_with(w, end, (struct verbs_call){.what = what, .number = n}, NULL);
 
-static void say_completion(struct end *e, const struct ibv_wc *wc)
-{
-	const struct scenario_completion c = {
-		.id = wc->wr_id,
-		.status = wc->status,
-		.opcode = wc->opcode,
-		.byte_len = wc->byte_len,
-		.imm = be32toh(wc->imm_data),
-		.flags = wc->wc_flags,
-	};
-	char text[160];
-
-	scenario_completion_text(&c, text, sizeof(text));
-	say(e, text);
-}
-
-/** Completions that there are, up to n. @return how many. */
-static unsigned poll_cq(struct end *e, unsigned n)
-{
-	unsigned got = 0;
-	struct ibv_wc wc;
-
-	for (; got < n && ibv_poll_cq(e->cq, 1, &wc) == 1; got++)
-		say_completion(e, &wc);
-	return got;
-}
-
-static void say_events(struct world *w, unsigned end)
-{
-	struct end *e = w->end[end];
-	struct ibv_async_event event;
-	char text[64];
-
-	while (ibv_get_async_event(e->ctx, &event) == 0) {
-		snprintf(text, sizeof(text), "event %s", scenario_event_name(event.event_type));
-		ibv_ack_async_event(&event);
-		say(e, text);
-	}
-	if (!e->told_error && state(w, end) == IBV_QPS_ERR) {
-		e->told_error = true;
-		say(e, "ERR");
-	}
-}
-
-static const char *taken(struct end *e)
-{
-	static char text[SCENARIO_EFFECTS_MAX];
-
-	memcpy(text, e->text, e->len + 1);
-	e->len = 0;
-	e->text[0] = 0;
-	return text;
+	/* An end that was killed does nothing any more. */
+	if (error && !(is_remote(end) && b_is_gone))
+		snprintf(w->text, sizeof(w->text), "%s", strerror(-error));
+	return w->text;
 }
 
 static const char *effects(void *world, unsigned end, unsigned n)
 {
-	struct world *w = world;
-
 	(void)n;
-	poll_cq(w->end[end], UINT32_MAX);
-	say_events(w, end);
-	return taken(w->end[end]);
-}
-
-static time_t seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
+	return looked(world, end, VERBS_EFFECTS, 0);
 }
 
 static const char *completions(void *world, unsigned end, unsigned n)
 {
-	struct world *w = world;
-	const time_t until = seconds() + PATIENCE_S;
-	unsigned got = poll_cq(w->end[end], n ? n : 1);
+	return looked(world, end, VERBS_COMPLETIONS, n);
+}
 
-	while (got < n && seconds() < until)
-		got += poll_cq(w->end[end], n - got);
-	/* Those that are not expected, too. */
-	poll_cq(w->end[end], UINT32_MAX);
-	return taken(w->end[end]);
+static enum ibv_qp_state state(void *world, unsigned end)
+{
+	int got = do_with(world, end, (struct verbs_call){.what = VERBS_STATE}, NULL);
+
+	return got < 0 ? IBV_QPS_UNKNOWN : (enum ibv_qp_state)got;
 }
 
 static uint8_t *memory(void *world, unsigned end, enum scenario_area area)
 {
-	return ((struct world *)world)->end[end]->memory[area];
+	struct world *w = world;
+
+	return is_remote(end) ? w->copy[area] : here[end].memory[area];
 }
+
+static void copy(void *world, unsigned end, enum scenario_area area, uint64_t offset, uint64_t len,
+		 bool changed)
+{
+	struct world *w = world;
+	const struct verbs_call c = {
+		.what = changed ? VERBS_WRITE : VERBS_READ,
+		.area = area,
+		.offset = offset,
+		.len = len,
+	};
+
+	if (is_remote(end))
+		do_with(w, end, c, w->copy[area] + offset);
+}
+
+/* ---- objects ---- */
 
 static int dereg(void *world, unsigned end, enum scenario_area area)
 {
-	struct end *e = ((struct world *)world)->end[end];
-	int error = e->mr[area] ? ibv_dereg_mr(e->mr[area]) : EINVAL;
+	return do_with(world, end, (struct verbs_call){.what = VERBS_DEREG, .area = area}, NULL);
+}
 
-	if (!error)
-		e->mr[area] = NULL;
-	return -error;
+static int reg(void *world, unsigned end, enum scenario_area area, int access, bool other_pd)
+{
+	const struct verbs_call c = {
+		.what = VERBS_REG, .area = area, .access = access, .other_pd = other_pd};
+
+	return do_with(world, end, c, NULL);
 }
 
 static uint32_t key(void *world, unsigned end, enum scenario_area area, bool remote)
 {
-	const struct end *e = ((struct world *)world)->end[end];
+	const struct verbs_self *s = &((struct world *)world)->self[end];
 
-	return remote ? e->rkey[area] : e->lkey[area];
+	return remote ? s->rkey[area] : s->lkey[area];
+}
+
+static int new_mw(void *world, unsigned end, unsigned type, bool other_pd)
+{
+	const struct verbs_call c = {.what = VERBS_MW, .number = type, .other_pd = other_pd};
+
+	return do_with(world, end, c, NULL);
+}
+
+static bool mw_key(void *world, unsigned end, uint32_t *rkey)
+{
+	*rkey = ((struct world *)world)->self[end].mw_rkey;
+	return *rkey;
+}
+
+static int destroy_qp(void *world, unsigned end)
+{
+	return do_with(world, end, (struct verbs_call){.what = VERBS_DESTROY_QP}, NULL);
+}
+
+static int arm(void *world, unsigned end, bool solicited)
+{
+	const struct verbs_call c = {.what = VERBS_NOTIFY, .number = solicited};
+
+	return do_with(world, end, c, NULL);
+}
+
+static bool cq_event(void *world, unsigned end, bool wait)
+{
+	return do_with(world, end, (struct verbs_call){.what = VERBS_EVENT, .number = wait}, NULL) >
+	       0;
+}
+
+static int kill_end(void *world, unsigned end)
+{
+	if (!is_remote(end))
+		return -EOPNOTSUPP;
+	return do_with(world, end, (struct verbs_call){.what = VERBS_KILL}, NULL);
 }
 
 const struct scenario_backend scenario_verbs = {
 	.start = start,
 	.end = world_free,
+	.actual = actual,
 	.post_send = post_send,
 	.post_recv = post_recv,
 	.modify = modify,
@@ -426,6 +275,14 @@ const struct scenario_backend scenario_verbs = {
 	.completions = completions,
 	.state = state,
 	.memory = memory,
+	.copy = copy,
 	.dereg = dereg,
+	.reg = reg,
 	.key = key,
+	.mw = new_mw,
+	.mw_key = mw_key,
+	.destroy_qp = destroy_qp,
+	.arm = arm,
+	.cq_event = cq_event,
+	.kill = kill_end,
 };
