@@ -174,6 +174,17 @@ TEST(cc_max, round_trip_time__decides_as_far_as_the_user_allows)
 	assert_int_equal(cc.cwnd, CC_SHORT_BYTES);
 }
 
+/* 0 stands for "not measured". */
+TEST(cc_on_rtt, no_time_at_all__counts_as_measured)
+{
+	struct cc cc = far_cc();
+
+	cc_on_rtt(&cc, 0);
+	cc_on_rtt(&cc, 8 * US);
+	assert_int_equal(cc.min_rtt, 1);
+	assert_in_range(cc.srtt, 1000, 1001);
+}
+
 TEST(cc_init, limit_below_four_packets__window_is_the_limit)
 {
 	struct cc cc;

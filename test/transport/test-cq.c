@@ -547,6 +547,23 @@ TEST(cq_move, in_use_or_late_event__refused)
 	rocemu_ep_free(to);
 }
 
+TEST(cq_destroy, event_waits__goes_with_it)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 4), *other = new_cq(ep, 4);
+	struct rocemu_event ev;
+
+	rocemu_cq_arm(cq, 0, false);
+	rocemu_cq_arm(other, 0, false);
+	push(cq, 1, 1);
+	push(other, 1, 1);
+	assert_int_equal(rocemu_cq_destroy(cq), 0);
+	assert_true(rocemu_ep_next_event(ep, &ev));
+	assert_ptr_equal(ev.u.cq, other);
+	assert_false(rocemu_ep_next_event(ep, &ev));
+	rocemu_ep_free(ep);
+}
+
 TEST(cq_holds_success, of_another_qp_or_failed__no)
 {
 	struct rocemu_ep *ep = new_ep();

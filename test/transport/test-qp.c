@@ -656,3 +656,89 @@ TEST(ep_fail, qps_in_each_state__err_with_one_reason_each)
 	assert_int_equal(reasons, 1);
 	rocemu_ep_free(f.ep);
 }
+
+/** An attribute of the transition to that state: its largest value, and whether 0 may be. */
+struct bound {
+	enum ibv_qp_state to;
+	int bit;
+	const char *name;
+	uint32_t most;
+};
+
+static void set_value(struct ibv_qp_attr *a, int bit, uint32_t v)
+{
+	switch (bit) {
+	case IBV_QP_MIN_RNR_TIMER:
+		a->min_rnr_timer = (uint8_t)v;
+		break;
+	case IBV_QP_MAX_DEST_RD_ATOMIC:
+		a->max_dest_rd_atomic = (uint8_t)v;
+		break;
+	case IBV_QP_DEST_QPN:
+		a->dest_qp_num = v;
+		break;
+	case IBV_QP_TIMEOUT:
+		a->timeout = (uint8_t)v;
+		break;
+	case IBV_QP_RETRY_CNT:
+		a->retry_cnt = (uint8_t)v;
+		break;
+	case IBV_QP_RNR_RETRY:
+		a->rnr_retry = (uint8_t)v;
+		break;
+	default:
+		a->max_rd_atomic = (uint8_t)v;
+		break;
+	}
+}
+
+TEST(why, modify_with_a_value__up_to_the_largest_taken_beyond_reported)
+{
+	static const struct bound t[] = {
+		{IBV_QPS_RTR, IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", 31},
+		{IBV_QPS_RTR, IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic",
+		 ROCEMU_MAX_RD_ATOMIC},
+		{IBV_QPS_RTR, IBV_QP_DEST_QPN, "dest_qp_num", ROCEMU_QPN_MASK},
+		{IBV_QPS_RTS, IBV_QP_TIMEOUT, "timeout", 31},
+		{IBV_QPS_RTS, IBV_QP_RETRY_CNT, "retry_cnt", 7},
+		{IBV_QPS_RTS, IBV_QP_RNR_RETRY, "rnr_retry", 7},
+		{IBV_QPS_RTS, IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", ROCEMU_MAX_RD_ATOMIC},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		const int mask = t[i].to == IBV_QPS_RTR ? RC_RTR : RC_RTS;
+		struct ibv_qp_attr a = full_attr(t[i].to);
+		struct fixture f;
+		struct rocemu_why w;
+
+		setup(&f, IBV_QPT_RC);
+		assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+		if (t[i].to == IBV_QPS_RTS)
+			assert_int_equal(move(&f, IBV_QPS_RTR, RC_RTR), 0);
+		set_value(&a, t[i].bit, t[i].most + 1);
+		w = refused(&f, &a, mask);
+		assert_int_equal(w.code, ROCEMU_WHY_VALUE);
+		assert_string_equal(w.what, t[i].name);
+		assert_int_equal(w.n, t[i].most + 1);
+		assert_int_equal(w.addr, 0);
+		assert_int_equal(w.limit, t[i].most);
+		set_value(&a, t[i].bit, t[i].most);
+		assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, mask), 0);
+		rocemu_ep_free(f.ep);
+	}
+}
+
+TEST(qp_in_flight, sent_and_not_acknowledged__true)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct rocemu_tx tx[2];
+	struct fixture f;
+
+	setup(&f, IBV_QPT_RC);
+	to_rts(&f);
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	assert_false(rocemu_qp_in_flight(f.qp));
+	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 2), 1);
+	assert_true(rocemu_qp_in_flight(f.qp));
+	rocemu_ep_free(f.ep);
+}
