@@ -180,5 +180,8 @@ const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t spo
 	if (h->opcode != ROCEMU_CNP &&
 	    rocemu_opcode_service(h->opcode) != service(peer->setup->type))
 		return " WITH ANOTHER SERVICE";
+	for (unsigned i = 1; i <= h->pad; i++)
+		if (data[len - ROCEMU_ICRC_LEN - i])
+			return " WITH A PAD THAT IS NOT 0";
 	return "";
 }

@@ -24,28 +24,6 @@ static struct rocemu_packet decode_last(struct bench *b, uint8_t raw[ROCEMU_MAX_
 	return p;
 }
 
-TEST(req_send, pieces_across_packets__bytes_in_order_and_padded)
-{
-	struct bench *b = bench_new(&(struct bench_opts){0});
-	uint32_t key = rocemu_mr_lkey(b->mr);
-	struct ibv_sge sge[4] = {{1000, 200, key}, {5000, 0, key}, {3000, 100, key}, {10, 5, key}};
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 4};
-	uint8_t raw[ROCEMU_MAX_PACKET], want[305];
-	struct rocemu_packet p;
-
-	memcpy(want, b->buf + 1000, 200);
-	memcpy(want + 200, b->buf + 3000, 100);
-	memcpy(want + 300, b->buf + 10, 5);
-	bench_post_wr(b, &wr);
-	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_LAST 1 A");
-	p = decode_last(b, raw);
-	assert_int_equal(p.payload_len, 49);
-	assert_int_equal(p.h.pad, 3);
-	assert_memory_equal(p.payload, want + 256, 49);
-	assert_memory_equal(p.payload + 49, "\0\0\0", 3);
-	bench_free(b);
-}
-
 TEST(req_window, shared__freed_by_the_other_qp)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.window = 4 * (256 + 512)});
