@@ -45,6 +45,8 @@ static bool learned(const struct end *e, const char *name, uint64_t *value)
 		*value = req->again.spacing;
 	else if (strcmp(name, "lateness") == 0)
 		*value = req->again.lateness;
+	else if (strcmp(name, "late_max") == 0)
+		*value = req->again.late_max;
 	else
 		return false;
 	return true;
