@@ -257,6 +257,11 @@ static void cut_in_header(struct file *f)
 	f->n = AT_FRAME + 3;
 }
 
+static void nothing_but_magic(struct file *f)
+{
+	f->n = 4;
+}
+
 static void blocks_next__damaged__told(void **state)
 {
 	(void)state;
@@ -268,6 +273,7 @@ static void blocks_next__damaged__told(void **state)
 	expect_damaged(short_block, "a block of 8 bytes");
 	expect_damaged(cut_off, "ends within");
 	expect_damaged(cut_in_header, "ends within");
+	expect_damaged(nothing_but_magic, "cut off");
 }
 
 int main(void)

@@ -173,6 +173,17 @@ static const struct {
 	 1u << IP_EXTRA_ROUTING,
 	 true},
 	{ROUTING, 8, {17, 0, 4, 1}, 1u << IP_EXTRA_SEGMENTS, false}, /* without a list */
+	{ROUTING,						     /* a list of one */
+	 24,
+	 {17, 2, 4, 1, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8, [23] = 2},
+	 1u << IP_EXTRA_SEGMENTS,
+	 true},
+	{ROUTING, /* type 2, mobile IPv6 */
+	 24,
+	 {17, 2, 2, 1, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8, [23] = 2},
+	 1u << IP_EXTRA_ROUTING,
+	 true},
+	{ROUTING, 24, {17, 2, 77, 1, 0, 0, 0, 0, 0x77}, 1u << IP_EXTRA_ROUTING, false},
 	{HOP_BY_HOP,
 	 40,
 	 {43, 0, 1, 4, 0, 0, 0, 0, 60, 2, 4, 0, [32] = 17, 0, 1, 4},

@@ -94,7 +94,37 @@ static void segment_size__bursts__their_packets(void **state)
 		expect_burst(&v4, ALIKE, mtus[i], 5, 100);
 		expect_burst(&v4, ANY, mtus[i], 5, 100);
 		expect_burst(&v6, COUNTED, mtus[i], 3, 8);
+		expect_burst(&v4, COUNTED, mtus[i], 2, 0);
 	}
+}
+
+/* Two packets whose payload could begin a packet at each fourth byte. */
+static size_t two_of_candidates(size_t mtu, uint8_t *p)
+{
+	size_t len = 0;
+
+	for (unsigned k = 0; k < 2; k++) {
+		uint8_t *one = p + len;
+		struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&v4);
+
+		ctx.ip_id = (uint16_t)(v4.ip_id + k);
+		len += packet(&v4, 0, k ? SEND_LAST : SEND_FIRST, k, mtu, 0, one);
+		for (size_t i = 0; i < mtu; i += 4)
+			put_be32(one + ROCEMU_BTH_LEN + i, 0x0000ffff);
+		put_le32(one + ROCEMU_BTH_LEN + mtu,
+			 rocemu_icrc(&ctx, one, ROCEMU_BTH_LEN + mtu, NULL, 0, NULL, 0));
+	}
+	return len;
+}
+
+/* 64 ICRCs are tried: mtu / 4 - 1 wrong ones, and the right one. */
+static void segment_size__many_candidates__bounded(void **state)
+{
+	static uint8_t p[ROOM];
+
+	(void)state;
+	assert_int_equal(segment_size(&v4, p, two_of_candidates(256, p)), 256 + 16);
+	assert_int_equal(segment_size(&v4, p, two_of_candidates(260, p)), 0);
 }
 
 static void segment_size__no_burst__0(void **state)
@@ -134,6 +164,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(segment_size__bursts__their_packets),
+		cmocka_unit_test(segment_size__many_candidates__bounded),
 		cmocka_unit_test(segment_size__no_burst__0),
 		cmocka_unit_test(segment_ip_id__damaged__counted),
 	};
