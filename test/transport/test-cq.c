@@ -173,6 +173,29 @@ static bool event_came(struct rocemu_ep *ep)
 
 /* ---- armed while completions are in the CQ ---- */
 
+/* After many completions: it is how many wait that counts. */
+TEST(cq_resize, fewer_entries_than_wait__einval_as_many__taken)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	for (unsigned i = 0; i < 100; i++) {
+		push(cq, i, 1);
+		assert_int_equal(rocemu_cq_poll(cq, out, 1), 1);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		push(cq, i, 1);
+	assert_int_equal(rocemu_cq_resize(cq, 4), -EINVAL);
+	assert_int_equal(rocemu_cq_resize(cq, 0), -EINVAL);
+	assert_int_equal(rocemu_cq_resize(cq, ROCEMU_MAX_CQE + 1), -EINVAL);
+	assert_int_equal(rocemu_cq_resize(cq, 5), 0);
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(out[i].wr_id, i);
+	rocemu_ep_free(ep);
+}
+
 TEST(cq_arm, completions_without_an_event__event_soon)
 {
 	struct rocemu_ep *ep = new_ep();

@@ -109,6 +109,26 @@ GROUP(attach__twice__one_detach_undoes_it)
 	hostile_free(&h);
 }
 
+GROUP(attach__two_qps_to_two_groups__each_detach_ends_one)
+{
+	struct rocemu_qp *second;
+
+	hostile_start(&h, IBV_QPT_UD);
+	second = another(HOSTILE_QKEY, false);
+	assert_int_equal(rocemu_qp_attach_mcast(h.qp, &group4), 0);
+	assert_int_equal(rocemu_qp_attach_mcast(second, &group4), 0);
+	assert_int_equal(rocemu_qp_attach_mcast(second, &group6), 0);
+	assert_int_equal(rocemu_qp_detach_mcast(h.qp, &group6), -EINVAL);
+	assert_int_equal(rocemu_qp_detach_mcast(second, &group6), 0);
+	assert_false(rocemu_ep_has_mcast(h.ep, &group6));
+	assert_true(rocemu_ep_has_mcast(h.ep, &group4));
+	assert_int_equal(rocemu_qp_detach_mcast(second, &group4), 0);
+	assert_true(rocemu_ep_has_mcast(h.ep, &group4));
+	assert_int_equal(rocemu_qp_destroy(second), 0);
+	assert_int_equal(rocemu_qp_destroy(h.qp), -EBUSY);
+	hostile_free(&h);
+}
+
 GROUP(attach__more_than_the_limit__enospc_until_one_leaves)
 {
 	struct rocemu_gid g = group4;

@@ -742,3 +742,52 @@ TEST(qp_in_flight, sent_and_not_acknowledged__true)
 	assert_true(rocemu_qp_in_flight(f.qp));
 	rocemu_ep_free(f.ep);
 }
+
+/** A request that may not be posted. @return the reason. */
+static struct rocemu_why not_posted(struct fixture *f, const struct ibv_send_wr *wr)
+{
+	struct rocemu_why w = {0};
+
+	f->ep->cfg.why = keep_reason;
+	f->ep->cfg.why_user = &w;
+	assert_int_equal(rocemu_qp_post_send(f->qp, 0, wr, NULL), -EINVAL);
+	f->ep->cfg.why = NULL;
+	return w;
+}
+
+TEST(why, post_send_of_what_there_is_not__its_value_and_the_limit)
+{
+	static const enum ibv_wr_opcode unknown[] = {(enum ibv_wr_opcode)12, (enum ibv_wr_opcode)16,
+						     (enum ibv_wr_opcode)1000};
+	struct ibv_sge sge[3] = {{0}};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 3};
+	struct fixture f;
+	struct rocemu_why w;
+
+	setup(&f, IBV_QPT_RC);
+	to_rts(&f);
+	w = not_posted(&f, &wr);
+	assert_int_equal(w.code, ROCEMU_WHY_SEND_SGES);
+	assert_int_equal(w.n, 3);
+	assert_int_equal(w.limit, 2);
+	wr.num_sge = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(unknown); i++) {
+		wr.opcode = unknown[i];
+		w = not_posted(&f, &wr);
+		assert_int_equal(w.code, ROCEMU_WHY_SEND_OPCODE);
+		assert_int_equal(w.n, unknown[i]);
+		assert_string_equal(w.what, "unknown operation");
+	}
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_modify, state_that_there_is_not__einval)
+{
+	struct fixture f;
+
+	setup(&f, IBV_QPT_RC);
+	assert_int_equal(move(&f, (enum ibv_qp_state)(IBV_QPS_ERR + 1), IBV_QP_STATE), -EINVAL);
+	assert_int_equal(move(&f, (enum ibv_qp_state) - 1, IBV_QP_STATE), -EINVAL);
+	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_RESET);
+	rocemu_ep_free(f.ep);
+}

@@ -95,9 +95,13 @@ TEST(count_in, flushed_requests__counted_as_errors)
 
 TEST(show, objects__counted_as_they_come_and_go)
 {
+	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
 	struct fixture f;
 	struct rocemu_qp *qp;
 	struct rocemu_mr *mr;
+	struct rocemu_cq *cq;
+	struct rocemu_pd *pd;
+	struct rocemu_srq *srq;
 	uint8_t mem[8];
 
 	setup(&f);
@@ -106,6 +110,16 @@ TEST(show, objects__counted_as_they_come_and_go)
 	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_CQ], 1);
 	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_QP], 0);
 	qp = new_qp(&f);
+	assert_int_equal(rocemu_cq_create(f.ep, 16, NULL, &cq), 0);
+	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_CQ], 2);
+	assert_int_equal(rocemu_ep_object_count(f.ep, ROCEMU_OBJECT_CQ), 2);
+	assert_int_equal(rocemu_cq_destroy(cq), 0);
+	pd = rocemu_pd_new(f.ep);
+	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_PD], 2);
+	assert_int_equal(rocemu_srq_create(pd, &attr, NULL, &srq), 0);
+	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_SRQ], 1);
+	assert_int_equal(rocemu_srq_destroy(srq), 0);
+	assert_int_equal(rocemu_pd_free(pd), 0);
 	assert_int_equal(rocemu_mr_reg(f.pd, mem, sizeof(mem), 0, 0, &mr), 0);
 	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_QP], 1);
 	assert_int_equal(f.shown->objects[ROCEMU_OBJECT_MR], 1);
