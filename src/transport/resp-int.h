@@ -159,6 +159,9 @@ void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status st
 
 /* resp-read.c */
 
+/** The rights that a FLUSH needs of QP and region; 0: no such placement types or level. */
+int resp_flush_access(uint32_t feth);
+
 /** Execute a READ, atomic, FLUSH or ATOMIC WRITE with the expected PSN; npsn is how far the PSN
  * moves on. */
 enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,

@@ -200,8 +200,7 @@ static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct ro
 	return RESP_PASS;
 }
 
-/** The rights that a FLUSH needs of QP and region; 0: no such placement types or level. */
-static int flush_access(uint32_t feth)
+int resp_flush_access(uint32_t feth)
 {
 	uint32_t type = feth & ROCEMU_FETH_TYPE_MASK;
 	uint32_t level = feth >> ROCEMU_FETH_LEVEL_SHIFT & ROCEMU_FETH_LEVEL_MASK;
@@ -217,7 +216,7 @@ static int flush_access(uint32_t feth)
 static enum resp_verdict exec_flush(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	struct qp_resp *r = &qp->resp;
-	int access = flush_access(pkt->h.feth.raw);
+	int access = resp_flush_access(pkt->h.feth.raw);
 	bool whole = (pkt->h.feth.raw >> ROCEMU_FETH_LEVEL_SHIFT & ROCEMU_FETH_LEVEL_MASK) ==
 		     ROCEMU_FLUSH_MR;
 

@@ -51,6 +51,8 @@ static int wanted(const struct rocemu_qp *qp, const struct rocemu_packet *pkt, u
 	w->len = pkt->h.reth.length;
 	if (ops & ROCEMU_OP_READ_REQ)
 		return IBV_ACCESS_REMOTE_READ;
+	if (ops & ROCEMU_OP_FLUSH)
+		return resp_flush_access(pkt->h.feth.raw);
 	return ops & (ROCEMU_OP_WRITE | ROCEMU_OP_ATOMIC_WRITE) ? IBV_ACCESS_REMOTE_WRITE : 0;
 }
 
