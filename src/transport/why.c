@@ -231,7 +231,7 @@ void why_nak_received(const struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn
 	w.code = ROCEMU_WHY_SEQUENCE_RECEIVED;
 	if (syndrome != ROCEMU_NAK_PSN_SEQ) {
 		w.code = ROCEMU_WHY_RNR_RECEIVED;
-		w.n = qp->attr.rnr_retry == 7 ? 7 : qp->req.rnr_left;
+		w.n = qp->req.rnr_left; /* stays 7, if that is rnr_retry */
 		w.limit = qp_rnr_wait_ns(qp, syndrome & ROCEMU_AETH_VALUE_MASK);
 	}
 	why_qp(qp, w);

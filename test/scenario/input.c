@@ -82,5 +82,7 @@ const char *packet_fault(const struct world *w, const struct rocemu_tx *t, const
 
 	if (!rocemu_gid_equal(&t->path->dgid, &peer.gid))
 		return " WITH ANOTHER ADDRESS";
+	if (t->lqpn != rocemu_qp_num(w->end[0]->qp))
+		return " OF ANOTHER QP";
 	return scenario_packet_fault(&peer, t->path->sport, data, len, h);
 }

@@ -45,6 +45,7 @@ TEST(req_change, address_in_sqd__other_window_and_those_behind_go_on)
 	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_LAST 1 A");
 	assert_ptr_not_equal(first->req.peer, before);
 	assert_ptr_equal(second->req.peer, before);
+	assert_int_equal(first->req.peer->cc.unit, 256 + 512);
 	assert_int_equal(first->req.peer->inflight, first->req.inflight);
 	assert_int_equal(before->inflight, second->req.inflight);
 	bench_free(b);
