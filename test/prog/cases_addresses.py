@@ -262,5 +262,5 @@ def cases():
         Case('addresses/none-usable', none_usable, NORMAL, needs=('unshare', 'ip')),
         *(Case(f'addresses/thousand.{kind}', thousand(kind), NORMAL, alone=True, needs=('rping',)) for kind in KINDS),
         Case('addresses/come-and-go', come_and_go, NORMAL, alone=True, needs=('rping',)),
-        Case('addresses/one-by-one', one_by_one, NORMAL, alone=True, needs=('ibv_asyncwatch', 'stdbuf')),
+        Case('addresses/one-by-one', one_by_one, NORMAL, needs=('ibv_asyncwatch', 'stdbuf')),
     ]

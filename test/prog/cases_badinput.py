@@ -212,7 +212,7 @@ def cases():
         Case('badinput/env_pcap', env_pcap),
         Case('badinput/pcap_unwritable', pcap_unwritable, QUICK),
         Case('badinput/port_taken', port_taken, QUICK),
-        Case('badinput/port_taken_wildcard', port_taken_wildcard, NORMAL, alone=True),
+        Case('badinput/port_taken_wildcard', port_taken_wildcard, NORMAL),
         Case('badinput/decode_bad_files', decode_bad_files),
         Case('badinput/unsupported_verbs', unsupported),
     ]

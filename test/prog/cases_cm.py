@@ -474,7 +474,7 @@ def cases():
         Case('cm/rping.persistent/lo', rping_persistent, NORMAL, needs=('rping',)),
         Case('cm/rping.no_server/lo', rping_no_server, QUICK, needs=('rping',)),
         Case('cm/rping.killed/lo', rping_killed, NORMAL, needs=('rping',)),
-        Case('cm/rping.agent_killed/lo', rping_agent_killed, NORMAL, alone=True, needs=('rping',)),
+        Case('cm/rping.agent_killed/lo', rping_agent_killed, NORMAL, needs=('rping',)),
         Case('cm/rping.captured', rping_captured, NORMAL, needs=('rping',)),
         Case('cm/rping.silent/lo', silent, FULL, needs=('rping',)),
         *(Case(f'cm/rping.no_such_host/{p}', lambda c, l, p=p: no_such_host(c, l, p), NORMAL, needs=('rping',))

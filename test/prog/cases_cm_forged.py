@@ -270,4 +270,4 @@ def by_verbs(config, lab):
 def cases():
     return [Case('cm/forged/lo-two', forged, NORMAL, alone=True),
             Case('cm/forged/amplification', amplification, NORMAL, alone=True),
-            Case('cm/forged/verbs', by_verbs, NORMAL, alone=True)]
+            Case('cm/forged/verbs', by_verbs, NORMAL)]

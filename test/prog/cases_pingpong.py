@@ -38,7 +38,7 @@ def events_and_times(where, runs=5):
     def check(config, lab):
         return ', '.join(one(config, lab) for _ in range(runs))
 
-    return Case(f'pingpong/rc/{where}/events.timestamps', check, QUICK if where == 'lo' else NORMAL, alone=True)
+    return Case(f'pingpong/rc/{where}/events.timestamps', check, QUICK if where == 'lo' else NORMAL)
 
 
 def xsrq(where, suffix, options, level):

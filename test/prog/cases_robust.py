@@ -271,21 +271,21 @@ def both_families(config, lab):
 
 
 def cases():
-    def alone(name, function, level=NORMAL):
-        return Case(f'robust/{name}', function, level, alone=True)
+    def case(name, function, level=NORMAL):
+        return Case(f'robust/{name}', function, level)
 
     return [
-        alone('many_processes', many_processes),
-        alone('killed_server', killed('server'), QUICK),
-        alone('killed_client', killed('client')),
-        alone('killed_often', killed_often),
-        alone('agent_killed', agent_killed, NORMAL),
-        alone('agent_killed_repeatedly', agent_killed_repeatedly),
-        alone('agent_off', agent_off, QUICK),
-        alone('agent_off_second_process', agent_off_second_process),
-        alone('unprivileged', unprivileged),
-        alone('other_user', other_user),
-        alone('system_agent', system_agent),
-        alone('hostile_packets', hostile, QUICK),
-        alone('both_families', both_families, FULL),
+        case('many_processes', many_processes),
+        case('killed_server', killed('server'), QUICK),
+        case('killed_client', killed('client')),
+        case('killed_often', killed_often),
+        case('agent_killed', agent_killed, NORMAL),
+        case('agent_killed_repeatedly', agent_killed_repeatedly),
+        case('agent_off', agent_off, QUICK),
+        case('agent_off_second_process', agent_off_second_process),
+        case('unprivileged', unprivileged),
+        case('other_user', other_user),
+        case('system_agent', system_agent),
+        case('hostile_packets', hostile, QUICK),
+        case('both_families', both_families, FULL),
     ]

@@ -191,5 +191,5 @@ def cases():
     found += [Case('shm/capture', capture), Case('shm/loss', impaired('loss=2%,seed=3', 'lost')),
               Case('shm/corrupt', impaired('corrupt=2%,dup=1%,reorder=1%,seed=4', 'corrupted')),
               Case('shm/udp/one_sided', one_sided), Case('shm/udp/other_namespace', other_namespace),
-              Case('shm/udp/other_user', other_user, alone=True), Case('shm/names_taken', names_taken)]
+              Case('shm/udp/other_user', other_user), Case('shm/names_taken', names_taken)]
     return found

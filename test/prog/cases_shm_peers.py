@@ -342,11 +342,9 @@ def cases():
         ('stopped', both_stopped, (), ()), ('stopped.one_lane', both_stopped, ('--poll',), ('--lanes', 1)),
         ('same_slot', same_slot, (), ('--lanes', 1)))]
     for victim in ('server', 'client'):
-        # Alone: the prefix of a killed process's QPNs is free. If another case's process took it, the survivor's next try
-        # would find that one, and make a ring with it.
-        found += [Case(f'shm/killed/{victim}', killed(victim), alone=True),
-                  Case(f'shm/killed/{victim}.poll', killed(victim, '--poll'), alone=True),
-                  Case(f'shm/killed/{victim}.stopped', killed(victim, stopped_first=True), alone=True),
+        found += [Case(f'shm/killed/{victim}', killed(victim)),
+                  Case(f'shm/killed/{victim}.poll', killed(victim, '--poll')),
+                  Case(f'shm/killed/{victim}.stopped', killed(victim, stopped_first=True)),
                   Case(f'shm/stopped/{victim}', stopped(victim)), Case(f'shm/stopped/{victim}.poll', stopped(victim, '--poll'))]
     found += [Case('shm/scribbled', scribbled(range(1, 4), 1)), Case('shm/long/scribbled', scribbled(range(10, 60), 3), FULL)]
     return found + [Case('shm/idle', idle, NORMAL)]

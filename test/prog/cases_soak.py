@@ -25,5 +25,5 @@ def killed_and_stopped(config, lab):
 
 
 def cases():
-    return [Case('soak/lossy', lossy, NORMAL, alone=True),
-            Case('soak/signals', killed_and_stopped, NORMAL, alone=True)]
+    return [Case('soak/lossy', lossy, NORMAL),
+            Case('soak/signals', killed_and_stopped, NORMAL)]

@@ -496,7 +496,7 @@ class Case:
         self.name = name
         self.function = function
         self.level = level
-        self.alone = alone            # not beside other cases
+        self.alone = alone            # it measures times, or needs much of the machine
         self.needs = needs            # programs that must be there
 
     def run(self, config, lab):
