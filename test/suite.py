@@ -45,6 +45,7 @@ HIDDEN = ('/tmp', '/dev/shm', '/run')    # from programs, by test/prog/cases_bar
 INTERRUPTED_S = 30
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
+UNIT_JOBS = 2 * JOBS    # half of the time they wait
 AT_ONCE = {'waits': 2 * JOBS, 'spins': JOBS, 'alone': 0}    # cases of each kind (test/conftest.py), where there are namespaces
 LONGEST = 10    # tests that are listed with their time, where there are more
 BEGAN = time.monotonic()
@@ -352,7 +353,7 @@ def run_unit_tests(stage, names, tally):
         return
     begin = time.monotonic()
     say(f'{stage}: {len(names)} unit test programs')
-    rows = run_meson_tests(stage, names, JOBS, tally) or []
+    rows = run_meson_tests(stage, names, UNIT_JOBS, tally) or []
     tally.tests += [(row['duration'], f'{stage}: {full_name_of(row)}') for row in rows]
     failed = [row for row in rows if row['result'] not in ('OK', 'SKIP')]
     again = {}
