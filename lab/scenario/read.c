@@ -94,6 +94,22 @@ static bool starts(const struct scenario_line *l, const char *word)
 	return strncmp(p, word, n) == 0 && (blank(p[n]) || !p[n]);
 }
 
+/** "FIRST..LAST" as the only value */
+static bool read_range(struct scenario_with *w, const struct scenario_line *l,
+		       const struct scenario_word *value, struct scenario_error *e)
+{
+	unsigned last, len = 0;
+
+	if (sscanf(value->text, "%9u..%9u%n", &w->first, &last, &len) != 2 || value->text[len])
+		return true;
+	if (last < w->first || last - w->first >= SCENARIO_ROUNDS_MAX)
+		return wrong(e, l->number, value->column, "'%s' is not a range of up to %d",
+			     value->text, SCENARIO_ROUNDS_MAX);
+	w->range = true;
+	w->rounds = last - w->first + 1;
+	return true;
+}
+
 /** Check a "with" line and count what it has. */
 static bool read_with(struct scenario_with *w, const struct scenario_line *l,
 		      struct scenario_error *e)
@@ -134,22 +150,25 @@ static bool read_with(struct scenario_with *w, const struct scenario_line *l,
 		if (bar)
 			in_round = 0;
 	}
-	return in_round == w->names ||
-	       wrong(e, l->number, 0, "%u values for %u names", in_round, w->names);
+	if (in_round != w->names)
+		return wrong(e, l->number, 0, "%u values for %u names", in_round, w->names);
+	return w->names > 1 || w->rounds > 1 || read_range(w, l, &word[n - 1], e);
 }
 
 static bool add_with(struct scenario_case *c, const struct scenario_line *l,
 		     struct scenario_error *e)
 {
 	unsigned names = 0;
+	uint64_t rounds;
 
 	if (c->withs == SCENARIO_VARIABLES)
 		return wrong(e, l->number, 0, "more than %d 'with' lines", SCENARIO_VARIABLES);
 	if (!read_with(&c->with[c->withs], l, e))
 		return false;
-	c->rounds *= c->with[c->withs++].rounds;
-	if (c->rounds > SCENARIO_ROUNDS_MAX)
+	rounds = (uint64_t)c->rounds * c->with[c->withs++].rounds;
+	if (rounds > SCENARIO_ROUNDS_MAX)
 		return wrong(e, l->number, 0, "more than %d rounds", SCENARIO_ROUNDS_MAX);
+	c->rounds = (unsigned)rounds;
 	for (unsigned i = 0; i < c->withs; i++)
 		names += c->with[i].names;
 	return names <= SCENARIO_VARIABLES ||
@@ -234,8 +253,8 @@ bool with_values(const struct scenario_case *c, unsigned round,
 	*n = 0;
 	for (unsigned w = 0; w < c->withs; w++) {
 		struct scenario_word word[SCENARIO_WORDS];
-		const unsigned names = c->with[w].names;
-		unsigned value = 1 + names + round % c->with[w].rounds * (names + 1);
+		const unsigned names = c->with[w].names, turn = round % c->with[w].rounds;
+		const unsigned value = 1 + names + (c->with[w].range ? 0 : turn * (names + 1));
 
 		if (!words_split(&c->with[w].line, word, e))
 			return false;
@@ -246,6 +265,8 @@ bool with_values(const struct scenario_case *c, unsigned round,
 			memcpy(v->name, word[1 + i].text, sizeof(v->name));
 			v->name[strcspn(v->name, ":")] = 0;
 			memcpy(v->text, word[value + i].text, sizeof(v->text));
+			if (c->with[w].range)
+				snprintf(v->text, sizeof(v->text), "%u", c->with[w].first + turn);
 		}
 	}
 	return true;

@@ -177,6 +177,14 @@ static bool run_lose(struct round *r)
 	return good && expect_result(r, r->b->lose(r->world, r->end, &l), 0);
 }
 
+static bool run_until(struct round *r)
+{
+	char pattern[2 * SCENARIO_LINE_MAX];
+
+	return expected_text(r, pattern, sizeof(pattern)) &&
+	       (r->b->until(r->world, r->end, pattern) || fail(r, "this never came: %s", pattern));
+}
+
 bool compare(struct round *r, const char *want, const char *got)
 {
 	if (!*got)
@@ -286,6 +294,7 @@ CAN(wait)
 CAN(deadline)
 CAN(last)
 CAN(completions)
+CAN(until)
 CAN(lose)
 CAN(counter)
 CAN(report)
@@ -309,6 +318,7 @@ static const struct command commands[] = {
 	{"output", run_output, can_output},
 	{"wait", run_wait, can_wait},
 	{"run", run_run, can_wait},
+	{"until", run_until, can_until},
 	{"lose", run_lose, can_lose},
 	{"dereg", run_dereg, can_dereg},
 	{"reg", run_reg, can_reg},

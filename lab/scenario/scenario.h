@@ -61,6 +61,10 @@ enum {
 	X(why, why, 1, 1)                          \
 	X(cqe, cqe, 65536, 8192)                   \
 	X(rnr_chance, rnr_chance, 100, 0)          \
+	X(loss, loss, 100, 0)                      \
+	X(dup, dup, 100, 0)                        \
+	X(reorder, reorder, 100, 0)                \
+	X(seed, seed, UINT32_MAX, 1)               \
 	X(sqd_notify, sqd_notify, 1, 0)            \
 	X(dest_qp_num, dest_qp_num, ROCEMU_QPN_MASK, 0) \
 	X(area, area, 0x80010000, SCENARIO_AREA)
@@ -96,6 +100,8 @@ struct scenario_line {
 struct scenario_with {
 	struct scenario_line line;
 	unsigned names, rounds;
+	bool range; /* "with A: 3..9": the value is first + round */
+	unsigned first;
 };
 
 struct scenario_case {
@@ -296,6 +302,9 @@ struct scenario_backend {
 	void (*output)(void *world, unsigned n);
 	/** Time goes on, and what is due happens. UINT64_MAX: a pair, until nothing is left to. */
 	void (*wait)(void *world, uint64_t ns);
+	/** A pair: time goes on until what an end did since the last look matches. @return false:
+	 * it never does. */
+	bool (*until)(void *world, unsigned end, const char *pattern);
 	/** @return when the next timer of the first end runs out, from now; or false: none runs. */
 	bool (*deadline)(void *world, uint64_t *ns);
 	/**

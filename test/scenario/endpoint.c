@@ -3,6 +3,7 @@
 #include "endpoint.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +223,7 @@ static void *start(const struct scenario_setup *s, int *error)
 		return NULL;
 	w->setup = *s;
 	w->now = BEGIN;
-	w->last = &w->first;
+	rng_init(&w->rng, s->seed);
 	*error = 0;
 	for (unsigned i = 0; i < s->ends && !*error; i++)
 		*error = make_end(w, i);
@@ -285,27 +286,33 @@ static uint64_t next_time(const struct world *w)
 	return next;
 }
 
+/** What happens next. @return false: nothing does until then. */
+static bool turn(struct world *w, uint64_t until)
+{
+	uint64_t next;
+
+	send_all(w);
+	next = next_time(w);
+	if (next > until)
+		return false;
+	w->now = MAX(w->now, next);
+	while (w->first && w->first->at <= w->now)
+		link_arrive(w);
+	for (unsigned end = 0; end < w->setup.ends; end++)
+		rocemu_ep_expire(w->end[end]->ep, w->now);
+	return true;
+}
+
 static void wait(void *world, uint64_t ns)
 {
 	struct world *w = world;
 	const uint64_t until = w->now + MIN(ns, RUN_MAX);
 
-	for (unsigned turn = 0;; turn++) {
-		uint64_t next;
-
-		send_all(w);
-		next = next_time(w);
-		if (next > until)
-			break;
-		if (turn == TURNS_MAX) {
+	for (unsigned turns = 0; turn(w, until); turns++) {
+		if (turns == TURNS_MAX) {
 			say(w->end[0], "NO END");
 			break;
 		}
-		w->now = MAX(w->now, next);
-		while (w->first && w->first->at <= w->now)
-			link_arrive(w);
-		for (unsigned end = 0; end < w->setup.ends; end++)
-			rocemu_ep_expire(w->end[end]->ep, w->now);
 		/* What is due to leave then is left to the scenario. */
 		if (w->now == until)
 			break;
@@ -323,6 +330,23 @@ static int input(void *world, const struct scenario_packet *p)
 static void output(void *world, unsigned n)
 {
 	send_some(world, 0, n);
+}
+
+static bool until(void *world, unsigned end, const char *pattern)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+	const uint64_t at_most = w->now + RUN_MAX;
+
+	for (unsigned turns = 0; turns < TURNS_MAX; turns++) {
+		send_all(w);
+		say_rest(e);
+		if (fnmatch(pattern, e->log, FNM_NOESCAPE) == 0)
+			return true;
+		if (!turn(w, at_most))
+			break;
+	}
+	return false;
 }
 
 static bool deadline(void *world, uint64_t *ns)
@@ -493,6 +517,7 @@ const struct scenario_backend scenario_endpoint = {
 	.input = input,
 	.output = output,
 	.wait = wait,
+	.until = until,
 	.deadline = deadline,
 	.effects = effects,
 	.completions = completions,

@@ -8,6 +8,11 @@
 
 #include "world.h"
 
+static bool chance(struct world *w, uint32_t percent)
+{
+	return percent && rng_below(&w->rng, 100) < percent;
+}
+
 int link_lose(void *world, unsigned end, const struct scenario_loss *l)
 {
 	struct world *w = world;
@@ -41,7 +46,7 @@ static bool take(struct lose *l)
 
 bool link_loses(struct world *w, unsigned end, const char *text)
 {
-	bool lost = false;
+	bool lost = chance(w, w->setup.loss);
 
 	for (unsigned i = 0; i < w->loses && !lost; i++) {
 		struct lose *l = &w->lose[i];
@@ -52,15 +57,26 @@ bool link_loses(struct world *w, unsigned end, const char *text)
 	return lost;
 }
 
-void link_send(struct world *w, unsigned to, const struct rocemu_tx *t, const uint8_t *data,
-	       uint32_t len)
+static void fly(struct world *w, const struct flying *like, const uint8_t *data, uint64_t delay)
 {
-	struct flying *f = malloc(sizeof(*f) + len);
+	struct flying *f = malloc(sizeof(*f) + like->len), **at = &w->first;
 
 	if (!f)
 		return; /* lost */
-	*f = (struct flying){
-		.at = w->now + w->setup.delay_ns,
+	*f = *like;
+	memcpy(f->data, data, f->len);
+	f->at = w->now + w->setup.delay_ns + delay;
+	while (*at && (*at)->at <= f->at)
+		at = &(*at)->next;
+	f->next = *at;
+	*at = f;
+}
+
+void link_send(struct world *w, unsigned to, const struct rocemu_tx *t, const uint8_t *data,
+	       uint32_t len)
+{
+	const uint32_t delay = (uint32_t)w->setup.delay_ns;
+	const struct flying f = {
 		.to = to,
 		.src = t->path->sgid,
 		.dst = t->path->dgid,
@@ -68,9 +84,10 @@ void link_send(struct world *w, unsigned to, const struct rocemu_tx *t, const ui
 		.tclass = t->path->tclass,
 		.len = len,
 	};
-	memcpy(f->data, data, len);
-	*w->last = f;
-	w->last = &f->next;
+
+	if (chance(w, w->setup.dup))
+		fly(w, &f, data, rng_below(&w->rng, delay + 1));
+	fly(w, &f, data, chance(w, w->setup.reorder) ? rng_below(&w->rng, 4 * delay + 1) : 0);
 }
 
 /** The first packet on the link. */
@@ -79,8 +96,6 @@ static struct flying *take_first(struct world *w)
 	struct flying *f = w->first;
 
 	w->first = f->next;
-	if (!w->first)
-		w->last = &w->first;
 	return f;
 }
 

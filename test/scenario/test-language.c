@@ -54,6 +54,11 @@ TEST(language, file__not_of_the_form__refused_with_its_place)
 		{"case a\nwith N\n", "error 2:0: with: 'NAME: VALUE | VALUE' is expected"},
 		{"case a\nwith N M: 1 2 | 3\n", "error 2:0: 1 values for 2 names"},
 		{"case a\nwith N: 1 2\n", "error 2:11: 2 values for 1 names"},
+		{"case a\nwith N: 9..8\n", "error 2:9: '9..8' is not a range of up to 100000"},
+		{"case a\nwith N: 0..100000\n",
+		 "error 2:9: '0..100000' is not a range of up to 100000"},
+		{"case a\nwith N: 1..1000\nwith M: 1..1000\n",
+		 "error 3:0: more than 100000 rounds"},
 		{"case a\nqp RC \001\n", "error 2:7: byte 0x01: only printable ASCII is allowed"},
 	};
 
@@ -146,6 +151,11 @@ TEST(language, expectation__not_met__fails)
 		 "ack 0/1"},
 		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\n",
 		 "fail 3:0: the case ends, and this was not expected: ack 0/1"},
+		{"case a\npair RC\npost_send RDMA_WRITE len 8\nb: until ack 0/2\n",
+		 "fail 4:0: this never came: ack 0/2"},
+		{"case a\nwith N: 3..5\nqp RC sq_psn $N\nstate RTS\n< WRITE_ONLY 0 len $N\n"
+		 "expect ack 0/1\ncheck mem len $N*4-12 payload\n",
+		 "fail 7:0: byte 5 of the area is 0x46, not 0x24 with N=5"},
 		{"case a\nqp RC\nstate ERR\n", "fail 3:0: the state is RTS, not ERR"},
 		{"case a\nqp RC\ncheck mem len 2 fill 5\n",
 		 "fail 3:0: byte 1 of the area is 0x12, not 0x05"},
@@ -196,6 +206,15 @@ TEST(language, expectation__met__passes)
 		{"case a\npair RC\na: lose mask 5\nfor i 1..3 post_send RDMA_WRITE len 8\na: "
 		 "expect "
 		 "WRITE_ONLY 0 A lost; WRITE_ONLY 1 A; WRITE_ONLY 2 A lost\nb: ignore rest\n",
+		 "ok"},
+		{"case a\npair RC\npost_send RDMA_WRITE len 8\nb: until ack 0/1\na: expect "
+		 "WRITE_ONLY 0 A\nb: expect ack 0/1\nrun\na: expect write 1\n",
+		 "ok"},
+		{"case a\npair RC loss 100\npost_send RDMA_WRITE len 8\nwait 9us\na: expect "
+		 "WRITE_ONLY 0 A lost\na: ignore rest\n",
+		 "ok"},
+		{"case a\npair RC dup 100\npost_send RDMA_WRITE len 8\nrun\na: ignore\nb: expect "
+		 "ack 0/1*\nb: counter duplicates 1\n",
 		 "ok"},
 		{"case a\npair RC\na: arm\npost_send RDMA_WRITE len 8\na: expect *\nb: "
 		 "ignore\nrun\n"

@@ -5,6 +5,7 @@
 
 #include <rocemu/endpoint.h>
 
+#include "base/rng.h"
 #include "scenario/names.h"
 
 enum {
@@ -73,7 +74,8 @@ struct world {
 	struct end *end[SCENARIO_ENDS]; /* owned; the second one NULL unless it is a pair */
 	struct lose lose[LOSE_MAX];
 	unsigned loses;
-	struct flying *first, **last; /* owned, by arrival */
+	struct flying *first; /* owned, by arrival */
+	struct rng rng;
 };
 
 /** Registered addresses: there is no memory there, so that a mistake does not pass. */
