@@ -122,3 +122,28 @@ TEST(memory_fault, in_no_access__returns)
 	assert_true(guard_store(mine, "abcdefgh", 8));
 	rocemu_memory_fault(mine);
 }
+
+/* What is sent in place of a payload that is gone is zeros, not what the copy had before. */
+TEST(ep_flatten, payload_that_is_not_there__false_and_zeros)
+{
+	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
+	uint8_t to[32];
+	struct fixture f;
+	struct rocemu_tx t = {.payload_len = 16, .niov = 1};
+
+	setup(&f);
+	memset(to, 0x5a, sizeof(to));
+	t.iov[0] = (struct iovec){.iov_base = f.mem + f.page - 8, .iov_len = 16};
+	assert_false(rocemu_ep_flatten(ep, &t, to));
+	assert_int_equal(t.niov, 1);
+	assert_ptr_equal(t.iov[0].iov_base, to);
+	assert_int_equal(t.iov[0].iov_len, 16);
+	for (unsigned i = 0; i < 32; i++)
+		assert_int_equal(to[i], i < 16 ? 0 : 0x5a);
+	t.iov[0] = (struct iovec){.iov_base = f.mem + f.page, .iov_len = 16};
+	t.trailer_len = ROCEMU_ICRC_LEN;
+	t.path = &(const struct rocemu_path){.sport = 1};
+	assert_false(rocemu_ep_seal(ep, &t, 0));
+	teardown(&f);
+	rocemu_ep_free(ep);
+}
