@@ -75,6 +75,19 @@ uint32_t flatten(struct rocemu_tx *t, uint8_t *to)
 	return len;
 }
 
+/** Pieces are not empty, and all of them are the payload. */
+static bool pieces_fit(const struct rocemu_tx *t)
+{
+	size_t sum = 0;
+
+	for (unsigned i = 0; i < t->niov; i++) {
+		if (!t->iov[i].iov_len)
+			return false;
+		sum += t->iov[i].iov_len;
+	}
+	return sum == t->payload_len;
+}
+
 const char *packet_fault(const struct world *w, const struct rocemu_tx *t, const uint8_t *data,
 			 uint32_t len, const struct rocemu_hdrs *h)
 {
@@ -84,5 +97,7 @@ const char *packet_fault(const struct world *w, const struct rocemu_tx *t, const
 		return " WITH ANOTHER ADDRESS";
 	if (t->lqpn != rocemu_qp_num(w->end[0]->qp))
 		return " OF ANOTHER QP";
+	if (!pieces_fit(t))
+		return " OF WRONG PIECES";
 	return scenario_packet_fault(&peer, t->path->sport, data, len, h);
 }

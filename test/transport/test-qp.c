@@ -791,3 +791,27 @@ TEST(qp_modify, state_that_there_is_not__einval)
 	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_RESET);
 	rocemu_ep_free(f.ep);
 }
+
+/* The responder has room for as many as the device allows. */
+TEST(qp_modify, device_with_fewer_reads_at_a_time__its_limit)
+{
+	struct rocemu_ep_config cfg = {.seed = 1, .active_mtu = IBV_MTU_2048, .max_rd_atomic = 4};
+	struct ibv_qp_attr a = full_attr(IBV_QPS_RTR);
+	struct fixture f = {.ep = rocemu_ep_new(&cfg)};
+	struct rocemu_qp_init init = {.type = IBV_QPT_RC, .cap = {4, 4, 2, 2, 32}};
+
+	assert_int_equal(rocemu_ep_set_slot(f.ep, 5, 100), 0);
+	assert_int_equal(rocemu_ep_set_gid(f.ep, 0, &gid4), 0);
+	init.pd = rocemu_pd_new(f.ep);
+	assert_int_equal(rocemu_cq_create(f.ep, 16, NULL, &f.cq), 0);
+	init.send_cq = init.recv_cq = f.cq;
+	assert_int_equal(rocemu_qp_create(f.ep, &init, &f.qp), 0);
+	assert_int_equal(f.qp->resp.room, 4);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	a.max_dest_rd_atomic = 5;
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_RTR), -EINVAL);
+	a.max_dest_rd_atomic = 4;
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_RTR), 0);
+	assert_int_equal(f.qp->resp.limit, 4);
+	rocemu_ep_free(f.ep);
+}
