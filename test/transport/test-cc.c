@@ -124,6 +124,65 @@ TEST(cc_growth, window_not_used__none_beyond_a_short_path)
 	assert_true(cc.cwnd >= CC_SHORT_BYTES && cc.cwnd < CC_SHORT_BYTES + FULL);
 }
 
+/** After slow start, on a long path: a window of so many bytes. */
+static struct cc grown(uint64_t window)
+{
+	struct cc cc = far_cc();
+
+	cc_on_rtt(&cc, 50 * MS);
+	cc.cwnd = window;
+	cc.ssthresh = 0;
+	return cc;
+}
+
+/* A quarter of a packet more in each round trip, up to one, and 1/1024 of the window more. */
+TEST(cc_growth, round_trips_after_a_cut__by_numbers)
+{
+	static const uint64_t want[] = {46080 + 1152 + 45, 47277 + 2304 + 92, 49673 + 3456 + 145,
+					53274 + 4608 + 208, 58090 + 4608 + 283};
+	struct cc cc = grown(10 * FULL);
+
+	for (unsigned i = 0; i < ARRAY_LEN(want); i++) {
+		const uint64_t before = cc.cwnd;
+
+		cc_on_ack(&cc, 0, before - 1, before);
+		assert_int_equal(cc.cwnd, before);
+		cc_on_ack(&cc, 0, 1, before);
+		assert_int_equal(cc.cwnd, want[i]);
+	}
+}
+
+TEST(cc_growth, half_of_a_large_window_used__the_least_that_makes_it_grow)
+{
+	struct cc cc = grown(CC_SHORT_BYTES);
+
+	cc.ssthresh = UINT64_MAX;
+	cc_on_ack(&cc, 0, FULL, CC_SHORT_BYTES / 2 - 1);
+	assert_int_equal(cc.cwnd, CC_SHORT_BYTES);
+	cc_on_ack(&cc, 0, FULL, CC_SHORT_BYTES / 2);
+	assert_int_equal(cc.cwnd, CC_SHORT_BYTES + FULL);
+	cc = grown(CC_SHORT_BYTES - 1);
+	cc.ssthresh = UINT64_MAX;
+	cc_on_ack(&cc, 0, FULL, 0);
+	assert_int_equal(cc.cwnd, CC_SHORT_BYTES - 1 + FULL);
+}
+
+/* What was used in a round trip does not count for the next one. */
+TEST(cc_growth, window_used_in_the_round_trip_before__not_enough)
+{
+	struct cc cc = grown(4 * CC_SHORT_BYTES);
+	uint64_t before;
+
+	cc.explore_after = 1000; /* not here */
+	cc_on_ack(&cc, 0, cc.cwnd - 1, cc.cwnd);
+	cc_on_ack(&cc, 0, 1, 0);
+	before = cc.cwnd;
+	assert_true(before > 4 * CC_SHORT_BYTES);
+	for (unsigned i = 0; i < 4; i++)
+		cc_on_ack(&cc, 0, before, 0);
+	assert_int_equal(cc.cwnd, before);
+}
+
 TEST(cc_growth, packets_late__none_beyond_a_short_path)
 {
 	struct cc cc = far_cc();
