@@ -65,22 +65,20 @@ SUITES = {
     'thread': ('base', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }
+PROGRAMS = ('src/', 'tools/', 'lab/', 'examples/', 'test/prog/', 'test/scenario/')    # folders of what cases start
 # What --quick leaves out: tests of more than two or three seconds each. Most of that time they wait.
 SLOW = {
-    'agent/agent-agent', 'agent/agent-client', 'agent/agent-gsi', 'agent/agent-holder',
-    'agent/agent-liar', 'agent/agent-users-names', 'cm/cm-masks', 'docs/doc-console',
-    'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
-    'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu',
-    'netdev/netdev-netmon', 'parity/parity', 'prog/errors-run', 'rdmacm/rdmacm-device-watch',
-    'rdmacm/rdmacm-errors', 'recipes/recipes-kubernetes', 'recipes/recipes-networks',
-    'recipes/recipes-programs', 'rsocket/rsocket-compare',
-    'rsocket/rsocket-keepalive', 'rsocket/rsocket-many', 'rsocket/rsocket-stream',
-    'shortage/shortage-agent', 'shortage/shortage-cm', 'shortage/shortage-rsocket',
-    'shortage/shortage-verbs', 'sim/crowd', 'sim/errors-sim', 'sim/goodput', 'sim/large',
-    'base/base-words', 'sim/masks', 'sim/random', 'sim/silent', 'sim/turns', 'sim/stores', 'sim/world', 'verbs/errors-verbs',
-    'verbs/verbs-limits', 'verbs/verbs-port', 'verbs/verbs-wait', 'verify/browser', 'verify/cuts',
-    'verify/disorder', 'verify/live', 'verify/mutate', 'verify/outputs', 'verify/points',
-    'verify/samples', 'verify/volume',
+    'agent/agent-agent', 'agent/agent-client', 'agent/agent-fuzz-users', 'agent/agent-fuzz-users-any', 'agent/agent-gsi',
+    'agent/agent-holder', 'agent/agent-liar', 'agent/agent-users-names', 'base/base-words', 'cm/cm-masks', 'docs/doc-console',
+    'engine/engine-lane-order', 'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
+    'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon', 'parity/parity',
+    'prog/errors-run', 'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors', 'recipes/recipes-ci', 'recipes/recipes-containers',
+    'recipes/recipes-kubernetes', 'recipes/recipes-networks', 'recipes/recipes-programs', 'rsocket/rsocket-compare',
+    'rsocket/rsocket-keepalive', 'rsocket/rsocket-many', 'rsocket/rsocket-stream', 'shortage/shortage-agent',
+    'shortage/shortage-cm', 'shortage/shortage-rsocket', 'shortage/shortage-verbs', 'sim/crowd', 'sim/errors-sim', 'sim/goodput',
+    'sim/large', 'sim/masks', 'sim/random', 'sim/silent', 'sim/stores', 'sim/turns', 'sim/world', 'verbs/errors-verbs',
+    'verbs/verbs-limits', 'verbs/verbs-port', 'verbs/verbs-wait', 'verify/browser', 'verify/cuts', 'verify/disorder',
+    'verify/live', 'verify/mutate', 'verify/outputs', 'verify/points', 'verify/samples', 'verify/volume',
 }
 # Suites beside the one of a folder's own name that a change below it concerns: the first prefix that fits.
 CONCERNS = (
@@ -397,7 +395,7 @@ def files_of(directory, tests, with_programs):
     targets = {t['id']: t for t in introspect(directory, 'targets')}
     wanted = [targets[d] for test in tests for d in test['depends']]
     if with_programs:
-        wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(('src/', 'tools/', 'lab/', 'examples/', 'test/prog/'))]
+        wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(PROGRAMS)]
     return sorted({os.path.relpath(f, directory) for t in wanted for f in map(os.path.abspath, t['filename'])})
 
 
