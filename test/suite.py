@@ -5,7 +5,8 @@
   plain    build/       gcc, warnings are errors: unit tests, simulator, program tests
   address  build-asan/  AddressSanitizer and UBSan: unit tests, simulator, a part of the program tests
   thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
-  clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
+  clang    build-clang/ clang, warnings are errors, thread-safety analysis (tests are not compiled but parsed); the fuzzers,
+                        for a bounded time
   world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
   environments build/   the two commands in environments unlike this one (test/install)
   packages              Debian and RPM packages, the tarball, a build without its options, systemd's units (test/install)
@@ -21,11 +22,13 @@ import argparse
 import concurrent.futures
 import contextlib
 import fnmatch
+import importlib.util
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -40,12 +43,15 @@ PYTEST = ('/usr/bin/python3', '-m', 'pytest')
 NO_CASE = 5    # its exit code
 CASES = {'plain': 'test/prog', 'address': 'test/prog', 'thread': 'test/prog', 'world': 'test/world', 'environments': 'test/install'}
 PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py', 'service.sh')    # of test/install
-FUZZ_SECONDS = 20
+FUZZ_SECONDS = 10
 HIDDEN = ('/tmp', '/dev/shm', '/run')    # from programs, by test/prog/cases_bare.py
 INTERRUPTED_S = 30
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
 UNIT_JOBS = 2 * JOBS    # half of the time they wait
+AHEAD = {}    # stage: the result of its build, before its turn; process: what builds now; stop: end it
+# The kernel groups processes by session, and gives each group as much.
+IDLE = ('nice', '-n', '19', 'sh', '-c', 'echo 19 2>/dev/null >/proc/self/autogroup; exec "$@"', 'sh')
 AT_ONCE = {'waits': 2 * JOBS, 'spins': JOBS, 'alone': 0}    # cases of each kind (test/conftest.py), where there are namespaces
 LONGEST = 10    # tests that are listed with their time, where there are more
 BEGAN = time.monotonic()
@@ -222,26 +228,49 @@ def run(argv):
         return p.wait()
 
 
-def run_quietly(argv, env):
-    with start(argv, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:
+def run_quietly(argv, env, idle=False):
+    """@return exit code, output. idle: by processor time that nothing else uses, in a session of its own."""
+    if idle and 'stop' in AHEAD:
+        return 1, 'interrupted'
+    argv = [*IDLE, *argv] if idle else argv
+    with start(argv, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=idle) as p:
+        if idle:
+            AHEAD['process'] = p
         text = p.communicate()[0]
     return p.returncode, text
 
 
-def configure(stage):
+def configure(stage, idle=False):
     """Configure (again). @return exit code, output"""
     directory, env, options = BUILDS[stage]
     command = 'configure' if os.path.exists(os.path.join(directory, 'build.ninja')) else 'setup'
-    return run_quietly(['meson', command, directory, *options], env)
+    return run_quietly(['meson', command, directory, *options], env, idle)
+
+
+def compile_stage(stage, targets, idle=False):
+    """Configure and compile. @return exit code, output"""
+    directory, env, _ = BUILDS[stage]
+    code, text = configure(stage, idle)
+    if code == 0:
+        code, text = run_quietly(['ninja', '-C', directory, f'-j{JOBS}', *targets(stage)], env, idle)
+    return check_rest(directory, idle) if code == 0 and stage == 'clang' else (code, text)
+
+
+def check_rest(directory, idle):
+    """The compiler's warnings of each file that was not compiled for the targets of the stage. @return exit code, output"""
+    with open(os.path.join(directory, 'compile_commands.json'), encoding='utf-8') as f:
+        rows = {row['file']: row for row in json.load(f) if not os.path.exists(os.path.join(directory, row['output']))}
+    commands = [re.sub(r' -MD -MQ .*? -o .*? -c ', ' -fsyntax-only ', row['command']) for row in rows.values()]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        results = pool.map(lambda command: run_quietly(['sh', '-c', f'cd "$0" && {command}', directory], {}, idle), commands)
+        return next((result for result in results if result[0] != 0), (0, ''))
 
 
 def build(stage, tally, what='', targets=lambda stage: ()):
     """Configure (again) and compile; False when that failed. targets(stage): ninja's, from the configured directory; none: all."""
     begin = time.monotonic()
     say(f'{stage}: building {BUILDS[stage][0]}/' + (f': {what}' if what else ''))
-    code, text = configure(stage)
-    if code == 0:
-        code, text = run_quietly(['ninja', '-C', BUILDS[stage][0], *targets(stage)], BUILDS[stage][1])
+    code, text = AHEAD.pop(stage).result() if stage in AHEAD else compile_stage(stage, targets)
     if code != 0:
         print(excerpt(text), flush=True)
         tally.add('fail', f'{stage}/build', 'see above')
@@ -249,6 +278,21 @@ def build(stage, tally, what='', targets=lambda stage: ()):
     tally.add('pass', f'{stage}/build')
     tally.took(f'{stage}: build', begin)
     return True
+
+
+@contextlib.contextmanager
+def building_ahead(stages):
+    """Builds stages in the meantime, by the processor time that tests leave."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for stage in stages:
+            AHEAD[stage] = pool.submit(compile_stage, stage, stage_files, True)
+        try:
+            yield
+        except BaseException:
+            AHEAD['stop'] = True
+            if 'process' in AHEAD and AHEAD['process'].poll() is None:
+                os.killpg(AHEAD['process'].pid, signal.SIGTERM)
+            raise
 
 
 def check_left(code, name, tally, text=''):
@@ -390,20 +434,19 @@ def suites_of(names):
     return suites
 
 
-def files_of(directory, tests, with_programs):
-    """What ninja is to build for these tests of meson, and for the program tests."""
+def files_of(directory, tests, folders=()):
+    """What ninja is to build for these tests of meson, and the targets of these folders."""
     targets = {t['id']: t for t in introspect(directory, 'targets')}
     wanted = [targets[d] for test in tests for d in test['depends']]
-    if with_programs:
-        wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(PROGRAMS)]
+    wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(folders)]
     return sorted({os.path.relpath(f, directory) for t in wanted for f in map(os.path.abspath, t['filename'])})
 
 
 def stage_files(stage):
     """What the tests of a stage need; none: everything."""
-    if not SUITES[stage]:
+    if SUITES[stage] is None:
         return []
-    return files_of(BUILDS[stage][0], list(wanted_tests(stage, ())), True)
+    return files_of(BUILDS[stage][0], list(wanted_tests(stage, ())), (*PROGRAMS, 'test/fuzz/') if stage == 'clang' else PROGRAMS)
 
 
 def quick_batches(directory, suites):
@@ -412,8 +455,8 @@ def quick_batches(directory, suites):
     for test in introspect(directory, 'tests'):
         if full_name(test) not in SLOW:
             (first if suite_of(test) in suites else rest).append(test)
-    yield 'what the change concerns', [t['name'] for t in first], files_of(directory, first, False)
-    yield 'the rest', [t['name'] for t in rest], files_of(directory, rest, True)
+    yield 'what the change concerns', [t['name'] for t in first], files_of(directory, first)
+    yield 'the rest', [t['name'] for t in rest], files_of(directory, rest, PROGRAMS)
 
 
 def quick(args, tally):
@@ -458,6 +501,9 @@ def case_tests(stage, args, tally):
     """The cases of the stage's folder; those that fail once more, alone."""
     begin = time.monotonic()
     say(f'{stage}: cases of {CASES[stage]}')
+    if not importlib.util.find_spec('xdist'):
+        tally.add('fail', f'{stage}/{CASES[stage]}', 'pytest and xdist are needed (packages python3-pytest, python3-pytest-xdist)')
+        return
     argv, rows = case_options(stage, args), {}
     for kind, at_once in AT_ONCE.items() if os.geteuid() == 0 and not args.only else ():    # other users have no namespaces
         rows.update(run_pytest(stage, [*argv, '-m', kind, f'--numprocesses={at_once}'], tally))
@@ -610,13 +656,16 @@ def run_stages(stages, args, tally):
     if args.quick and stages == ['plain'] and not args.only:
         quick(args, tally)
         return
-    built = {}
-    for stage in stages:
-        of = stage if stage in BUILDS else 'plain'
-        if stage != 'packages' and not args.no_build and of not in built:
-            built[of] = build(of, tally, targets=stage_files)
-        if built.get(of, True):
-            run_stage(stage, args, tally)
+    stages = list(stages)
+    builds = [] if args.no_build else list(dict.fromkeys(stage if stage in BUILDS else 'plain' for stage in stages if stage != 'packages'))
+    built = {builds[0]: build(builds[0], tally, targets=stage_files)} if builds else {}
+    with building_ahead(builds[1:]):
+        for stage in stages:
+            of = stage if stage in BUILDS else 'plain'
+            if of in AHEAD:
+                built[of] = build(of, tally)
+            if built.get(of, True):
+                run_stage(stage, args, tally)
 
 
 def run_stage(stage, args, tally):
