@@ -112,7 +112,8 @@ bool read_errno(struct round *r, int *error);
 
 /**
  * Change a list of effects to what can be told of it in real time: without packets that were not
- * taken ("drop"), without an ACK in front of another one, without "sol". Nothing left: "nothing".
+ * taken ("drop"), without an ACK in front of another one or a NAK, without "sol". Nothing left:
+ * "nothing".
  * @return how many effects are left.
  */
 unsigned in_real_time(char *list);

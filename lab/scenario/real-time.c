@@ -17,10 +17,13 @@ static bool ends(const char *text, size_t len, const char *with)
 }
 
 /** Is it there for certain? A packet that was not taken is not seen, and an ACK in front of another
- * one may be left out. */
+ * answer that acknowledges as much may be left out. */
 static bool is_seen(const char *effect, const char *next)
 {
-	return !starts(effect, "drop ") && !(starts(effect, "ack ") && starts(next, "ack "));
+	const bool acknowledges =
+		starts(next, "ack ") || starts(next, "nak ") || starts(next, "rnr ");
+
+	return !starts(effect, "drop ") && !(starts(effect, "ack ") && acknowledges);
 }
 
 unsigned in_real_time(char *list)

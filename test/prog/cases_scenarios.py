@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Scenarios of two queue pairs (docs/scenarios.md), by verbs: over both wires and both IP versions, and while packets are lost."""
+"""Scenarios (docs/scenarios.md) by verbs. Those of two queue pairs: over both wires and both IP versions, and while packets
+are lost. Those of one: their packets come from a UDP socket at another address."""
+import glob
 import os
 import re
 
-from harness import NORMAL, QUICK, Case, expect, gid_index, run
+from harness import NORMAL, QUICK, Case, Proc, Skip, expect, gid_index, run
 
+LEAST_CASES = 110       # of one queue pair, with which packets on UDP can do what they state
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = os.path.join(HERE, '..', 'scenario')
 
@@ -24,6 +27,33 @@ def scenarios(file, where, options=()):
     return check
 
 
+# The device's address is the only one of lo, so its GID is the first; the peer's is not the device's.
+V4 = ('true', '127.0.0.2')
+V6 = ('ip address flush dev lo && ip address add fd00::1/128 dev lo nodad && '
+      'ip link add peer0 type veth peer name peer1 && ip link set peer0 up && ip link set peer1 up && '
+      'ip address add fd00::2/128 dev peer0 nodad', 'fd00::2')
+
+
+def packets(network, wire='udp'):
+    """What the responder does with packets. The requester is left out: it repeats what is not answered soon."""
+    prepare, peer = network
+
+    def check(config, lab):
+        files = sorted(glob.glob(os.path.join(FILES, 'resp*.scenario'))) + [os.path.join(FILES, 'cnp.scenario')]
+        script = f'ip link set lo up && {prepare} && exec "$@"'
+        p = Proc(['unshare', '-r', '-n', 'sh', '-c', script, 'sh', config.rocemu, 'run', '--wire', wire, '-d', 'lo', '--',
+                  config.program('scenario', 'scenario-verbs'), '--device', 'rocemu_lo', '--from', peer, '--skip', *files])
+        code = p.wait()
+        if 'unshare:' in p.stderr:
+            raise Skip('no network namespace of an ordinary user')
+        found = re.search(r'^(\d+) cases in (\d+) rounds, 0 failed, (\d+) not possible here$', p.stdout, re.M)
+        # As many as there are now, or more: what is possible must not become less in silence.
+        expect(code == 0 and found and int(found[1]) - int(found[3]) >= LEAST_CASES, 'cases failed, or were left out', p)
+        return f'{int(found[1]) - int(found[3])} cases, {found[2]} rounds'
+
+    return check
+
+
 def cases():
     shm = ('--wire', 'shm')
     return [
@@ -33,4 +63,7 @@ def cases():
         Case('scenarios/pair/lo/udp.loss', scenarios('pair', 'lo', ('--impair', 'loss=1%,seed=1')), NORMAL),
         Case('scenarios/pair-uc/lo/udp', scenarios('pair-uc', 'lo'), NORMAL),
         Case('scenarios/pair-uc/lo/shm', scenarios('pair-uc', 'lo', shm), NORMAL),
+        Case('scenarios/packets/v4', packets(V4), QUICK, needs=('unshare', 'ip')),
+        Case('scenarios/packets/v6', packets(V6), NORMAL, needs=('unshare', 'ip')),
+        Case('scenarios/packets/v4/shm', packets(V4, 'shm'), NORMAL, needs=('unshare', 'ip')),
     ]

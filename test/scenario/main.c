@@ -17,14 +17,16 @@
 static const struct scenario_backend *const backend = &scenario_verbs;
 #define NAME "scenario-verbs --device NAME"
 #define WITH "pairs of queue pairs of a device"
-#define MORE                                                                                  \
-	"  --device NAME   the device (ibv_devices)\n"                                        \
-	"  --gid N         index of its GID (0)\n"                                            \
-	"  --listen PORT   be end b for another process, which is run with --peer; no FILE\n" \
-	"  --peer HOST:PORT  end b is there\n"                                                \
-	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                        \
-	"  --cq-ex         poll by ibv_start_poll(), not by ibv_poll_cq()\n"                  \
-	"  --events        sleep on completion channels\n"                                    \
+#define MORE                                                                                   \
+	"  --device NAME   the device (ibv_devices)\n"                                         \
+	"  --gid N         index of its GID (0)\n"                                             \
+	"  --listen PORT   be end b for another process, which is run with --peer; no FILE\n"  \
+	"  --peer HOST:PORT  end b is there\n"                                                 \
+	"  --from ADDRESS  cases with one queue pair: its peer is at this address, which is\n" \
+	"                  not the device's, and writes the packets, on UDP port 4791\n"       \
+	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                         \
+	"  --cq-ex         poll by ibv_start_poll(), not by ibv_poll_cq()\n"                   \
+	"  --events        sleep on completion channels\n"                                     \
 	"  --rxe-inv       the device marks receives of SEND with invalidate as rxe does\n"
 #else
 #include "endpoint.h"
@@ -65,7 +67,7 @@ struct select {
 struct options {
 	const char *only;
 	int list, verbose, skip, results, words, help; /* as getopt_long() sets them */
-	const char *device, *listen, *peer;
+	const char *device, *listen, *peer, *from;
 	int gid;
 	struct select round[SELECT_MAX], set[SELECT_MAX];
 	unsigned rounds, sets;
@@ -225,6 +227,11 @@ static bool use_device(const struct options *o)
 
 	if (o->device && error)
 		fprintf(stderr, "%s: %s\n", o->device, strerror(-error));
+	if (!error && o->from) {
+		error = scenario_verbs_from(o->from);
+		if (error)
+			fprintf(stderr, "%s, UDP port 4791: %s\n", o->from, strerror(-error));
+	}
 	return !error;
 #else
 	return !o->device;
@@ -279,6 +286,9 @@ static bool read_value(int c, struct options *o)
 	case 'l':
 		o->listen = optarg;
 		return true;
+	case 'f':
+		o->from = optarg;
+		return true;
 	case 'p':
 		o->peer = optarg;
 		return true;
@@ -306,6 +316,7 @@ static int read_options(int argc, char **argv, struct options *o)
 #ifdef WITH_VERBS
 		{"listen", required_argument, NULL, 'l'},
 		{"peer", required_argument, NULL, 'p'},
+		{"from", required_argument, NULL, 'f'},
 		{"wr", no_argument, &verbs_way.wr, 1},
 		{"cq-ex", no_argument, &verbs_way.cq_ex, 1},
 		{"events", no_argument, &verbs_way.events, 1},

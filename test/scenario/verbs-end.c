@@ -390,6 +390,17 @@ enum ibv_qp_state verbs_end_state(struct verbs_end *e)
 	return state_of(e->target) == IBV_QPS_ERR ? IBV_QPS_ERR : state_of(e->qp);
 }
 
+void verbs_set_path(struct ibv_qp_attr *a, const void *gid, uint32_t qpn)
+{
+	a->dest_qp_num = qpn;
+	a->ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = VERBS_PORT,
+		.grh = {.sgid_index = (uint8_t)gid_index, .hop_limit = 64},
+	};
+	memcpy(a->ah_attr.grh.dgid.raw, gid, sizeof(a->ah_attr.grh.dgid));
+}
+
 static int modify_qp(struct verbs_end *e, struct ibv_qp *qp, uint32_t dqpn,
 		     const struct verbs_call *c)
 {
@@ -397,12 +408,7 @@ static int modify_qp(struct verbs_end *e, struct ibv_qp *qp, uint32_t dqpn,
 	const enum ibv_qp_type type = qp == e->target ? IBV_QPT_XRC_RECV : e->setup.type;
 	struct ibv_qp_attr a = scenario_attr(&c->setup, e->index, to);
 
-	a.dest_qp_num = c->setup.dest_qp_num ? c->setup.dest_qp_num : dqpn;
-	a.ah_attr = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = VERBS_PORT,
-		.grh = {.dgid = e->peer.gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 64},
-	};
+	verbs_set_path(&a, &e->peer.gid, c->setup.dest_qp_num ? c->setup.dest_qp_num : dqpn);
 	a.qp_access_flags &= e->setup.type == IBV_QPT_UC
 				     ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
 				     : ALL_ACCESS;

@@ -8,6 +8,7 @@
  *	verbs-post.c   requests, by either of two ways
  *	verbs-poll.c   completions, by any of four ways
  *	verbs-remote.c calls to the end of another process
+ *	verbs-wire.c   an end that is alone: its peer is on UDP, and writes the packets
  */
 #ifndef TEST_SCENARIO_VERBS_END_H
 #define TEST_SCENARIO_VERBS_END_H
@@ -109,6 +110,9 @@ void verbs_end_do(struct verbs_end *e, const struct verbs_call *c, void *data,
 enum ibv_qp_state verbs_end_state(struct verbs_end *e);
 void verbs_say(struct verbs_end *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/** Where a queue pair's peer is, and its number. gid: 16 bytes. */
+void verbs_set_path(struct ibv_qp_attr *a, const void *gid, uint32_t qpn);
+
 /* ---- verbs-post.c ---- */
 
 /** @return 0 or a negative errno. */
@@ -122,6 +126,23 @@ unsigned verbs_poll(struct verbs_end *e, unsigned n);
 /** Wait until n were said, or for too long; then those that there are besides. */
 void verbs_wait(struct verbs_end *e, unsigned n);
 bool verbs_cq_event(struct verbs_end *e, bool wait);
+
+/* ---- verbs-wire.c: the end is alone, and packets are its peer ---- */
+
+/** Is there such a peer for this queue pair? */
+bool verbs_wire_possible(const struct scenario_setup *s);
+/** e has its queue pair, in RESET; *self: what it has to have of its peer. */
+int verbs_wire_begin(struct verbs_end *e, struct verbs_self *self);
+void verbs_wire_end(void);
+/** See struct scenario_backend. */
+int verbs_wire_settle(void);
+int verbs_wire_input(const struct verbs_self *device, const struct scenario_packet *p);
+const struct rocemu_packet *verbs_wire_last(void);
+uint8_t *verbs_wire_payload(void);
+uint64_t verbs_wire_address(const struct scenario_place *p);
+/** Packets, then completions, events and the error state, which look() has. */
+void verbs_wire_effects(unsigned n, const char *(*look)(void *world), void *world,
+			char text[VERBS_TEXT]);
 
 /* ---- verbs-remote.c ---- */
 

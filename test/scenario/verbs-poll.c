@@ -59,14 +59,18 @@ static void say_completion(struct verbs_end *e, struct ibv_wc *wc)
 		.opcode = wc->opcode,
 		.byte_len = wc->byte_len,
 		.imm = be32toh(wc->imm_data),
+		.src_qp = wc->src_qp,
+		.sl = e->setup.ends == 1 ? wc->sl : 0,
 	};
 	char text[160];
 
 	if (verbs_way.rxe_inv && e->setup.type == IBV_QPT_RC && wc->opcode == IBV_WC_RECV &&
 	    wc->wc_flags & IBV_WC_IP_CSUM_OK)
 		wc->wc_flags |= IBV_WC_WITH_INV;
-	/* Of UD, it is checked by fault(). */
-	c.flags = wc->wc_flags & ~(e->setup.type == IBV_QPT_UD ? IBV_WC_GRH : 0u);
+	/* Of UD in a pair, it is checked by fault(); of others, it means nothing. */
+	c.flags = wc->wc_flags;
+	if (e->setup.type != IBV_QPT_UD || e->setup.ends == SCENARIO_ENDS)
+		c.flags &= ~(unsigned)IBV_WC_GRH;
 	scenario_completion_text(&c, text, sizeof(text));
 	verbs_say(e, "%s%s", text, fault(e, wc));
 }

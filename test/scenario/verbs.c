@@ -14,6 +14,7 @@
 
 struct world {
 	struct scenario_setup setup;
+	unsigned ends;
 	struct verbs_self self[SCENARIO_ENDS]; /* as of the last call */
 	/* Requests that wait for the one behind them. */
 	struct scenario_request list[SCENARIO_ENDS][VERBS_LIST];
@@ -60,7 +61,8 @@ static void world_free(void *world)
 {
 	struct world *w = world;
 
-	for (unsigned end = 0; end < SCENARIO_ENDS; end++) {
+	verbs_wire_end();
+	for (unsigned end = 0; end < w->ends; end++) {
 		if (is_remote(end) && b_is_gone)
 			continue;
 		/* It was printed; what comes after it would mean nothing. */
@@ -85,7 +87,7 @@ static int connect_ends(struct world *w)
 	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
 
 	for (size_t i = 0; i < ARRAY_LEN(way) && w->setup.state != IBV_QPS_RESET; i++) {
-		for (unsigned end = 0; end < SCENARIO_ENDS; end++) {
+		for (unsigned end = 0; end < w->ends; end++) {
 			int error = modify(w, end, way[i], &w->setup, 0);
 
 			if (error)
@@ -99,20 +101,28 @@ static int connect_ends(struct world *w)
 
 static bool possible(const struct scenario_setup *s)
 {
-	return s->ends == SCENARIO_ENDS && s->type != IBV_QPT_XRC_RECV && !s->srq_other_pd &&
+	if (s->ends == 1)
+		return verbs_wire_possible(s) && (here[0].ctx || verbs_end_open(&here[0]));
+	return s->type != IBV_QPT_XRC_RECV && !s->srq_other_pd &&
 	       (here[0].ctx || verbs_end_open(&here[0])) &&
 	       (verbs_remote_there() || here[1].ctx || verbs_end_open(&here[1]));
 }
 
 static void *start(const struct scenario_setup *s, int *error)
 {
+	struct verbs_call c = {.what = VERBS_START, .setup = *s};
 	struct world *w = possible(s) ? calloc(1, sizeof(*w)) : NULL;
 
 	*error = possible(s) ? w ? 0 : -ENOMEM : -EOPNOTSUPP;
 	if (!w)
 		return NULL;
-	for (unsigned i = 0; i < SCENARIO_ENDS && !*error; i++)
-		*error = do_with(w, i, (struct verbs_call){.what = VERBS_START, .setup = *s}, NULL);
+	w->ends = s->ends;
+	if (s->type == IBV_QPT_XRC_RECV)
+		c.setup.type = IBV_QPT_XRC_SEND; /* the end has both */
+	for (unsigned i = 0; i < w->ends && !*error; i++)
+		*error = do_with(w, i, c, NULL);
+	if (w->ends == 1 && !*error)
+		*error = verbs_wire_begin(&here[0], &w->self[1]);
 	for (unsigned i = 0; i < SCENARIO_AREAS && !*error && verbs_remote_there(); i++) {
 		w->copy[i] = malloc(s->area);
 		*error = w->copy[i] ? 0 : -ENOMEM;
@@ -164,10 +174,19 @@ static const char *looked(struct world *w, unsigned end, enum verbs_what what, u
 	return w->text;
 }
 
+static const char *look(void *world)
+{
+	return looked(world, 0, VERBS_EFFECTS, 0);
+}
+
 static const char *effects(void *world, unsigned end, unsigned n)
 {
-	(void)n;
-	return looked(world, end, VERBS_EFFECTS, 0);
+	static char text[VERBS_TEXT];
+
+	if (((struct world *)world)->ends != 1)
+		return looked(world, end, VERBS_EFFECTS, 0);
+	verbs_wire_effects(n, look, world, text);
+	return text;
 }
 
 static const char *completions(void *world, unsigned end, unsigned n)
@@ -186,6 +205,8 @@ static uint8_t *memory(void *world, unsigned end, enum scenario_area area)
 {
 	struct world *w = world;
 
+	if (area == SCENARIO_LAST)
+		return verbs_wire_payload();
 	return is_remote(end) ? w->copy[area] : here[end].memory[area];
 }
 
@@ -202,6 +223,32 @@ static void copy(void *world, unsigned end, enum scenario_area area, uint64_t of
 
 	if (is_remote(end))
 		do_with(w, end, c, w->copy[area] + offset);
+}
+
+/* ---- packets, of an end that is alone ---- */
+
+static int input(void *world, const struct scenario_packet *p)
+{
+	return verbs_wire_input(&((struct world *)world)->self[0], p);
+}
+
+static int settle(void *world)
+{
+	(void)world;
+	return verbs_wire_settle();
+}
+
+static const struct rocemu_packet *last(void *world, unsigned end)
+{
+	(void)world;
+	(void)end;
+	return verbs_wire_last();
+}
+
+static uint64_t address(void *world, const struct scenario_place *p)
+{
+	(void)world;
+	return verbs_wire_address(p);
 }
 
 /* ---- objects ---- */
@@ -271,6 +318,10 @@ const struct scenario_backend scenario_verbs = {
 	.post_send = post_send,
 	.post_recv = post_recv,
 	.modify = modify,
+	.input = input,
+	.settle = settle,
+	.last = last,
+	.address = address,
 	.effects = effects,
 	.completions = completions,
 	.state = state,

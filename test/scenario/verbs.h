@@ -23,6 +23,11 @@ int scenario_verbs_device(const char *name, int gid_index);
  * @return false: an error was printed.
  */
 bool scenario_verbs_connect(const char *peer);
+/**
+ * Cases with one queue pair: its peer is at this address, which is not the device's, and writes the
+ * packets. -EINVAL: no address; or an errno of its socket.
+ */
+int scenario_verbs_from(const char *address);
 /** Be end b for the process that connects, until it closes. @return an exit code. */
 int scenario_verbs_listen(const char *port);
 
