@@ -11,6 +11,7 @@ import errors
 import harness
 import parity
 import realnic
+import scenarios
 from peers import code, FAMILIES, gid_index, MTUS, ROLES, Row
 
 NORMAL, FULL = 1, 2
@@ -311,6 +312,10 @@ def errors_case(wire, pair):
     return [Row(errors.GROUP, errors.name_of(pair), 'pass')], errors.run(wire, pair)
 
 
+def packets(wire):
+    return [Row(scenarios.GROUP, 'scenario-verbs', 'pass')], scenarios.run(wire)
+
+
 def cases(full):
     # By MTU, which is changed for each half only.
     every = [*verbs_cases(), *impair_cases(), *stock_cases(), *cases_connect.cm_cases(Case, NORMAL, FULL),
@@ -319,6 +324,7 @@ def cases(full):
              Case('addresses/rxe', None, None, 4200, NORMAL, lambda w, c: cases_addr.compare(w)),
              Case('alone/perftest-R', None, None, 4200, NORMAL,
                   lambda w, c: ([Row('rxe alone', 'ib_write_bw -R', 'pass')], cases_connect.alone(w))),
+             Case('packets/rxe', None, None, 4200, NORMAL, lambda w, c: packets(w)),
              Case('probe/rxe', None, None, 4200, NORMAL, lambda w, c: probe(w)),
              *(Case(f'errors/{"-".join(pair)}', None, None, 4200, NORMAL, lambda w, c, p=pair: errors_case(w, p))
                for pair in errors.PAIRS),

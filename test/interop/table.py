@@ -4,6 +4,7 @@ import re
 
 import doctable
 import errors
+import scenarios
 from peers import FAMILIES, MTUS, ROLES
 
 UNFINISHED = 'Not run to their end'
@@ -41,6 +42,20 @@ wire are those of the row. rxe with itself runs without rocemu.
 <!-- errors: -->
 {errors}
 <!-- end of errors -->
+'''
+
+PACKETS = '''
+## Packets
+
+What a responder does with each packet: the [scenarios](scenarios.md) `test/scenario/cnp.scenario`
+and `resp*.scenario`, which state what rocemu does, are carried out with a queue pair of rxe, in the
+guest. Their packets come from a UDP socket in another network namespace (`scenario-verbs --from`).
+rxe does otherwise in these ways; [scenarios-rxe.txt](../test/interop/scenarios-rxe.txt) has the
+cases:
+
+<!-- packets: -->
+{packets}
+<!-- end of packets -->
 '''
 
 TAIL = '''
@@ -118,6 +133,7 @@ def write(path, run, release, known, notes, everything):
     else:
         part = doctable.read(path, errors.PART).rstrip('\n')
     lines.append(ERRORS.format(errors=part).rstrip('\n'))
+    lines.append(PACKETS.format(packets=scenarios.document()).rstrip('\n'))
     lines.append(TAIL.format(known='\n'.join(f'- [{n}] {text}' for n, _, _, text in known),
                              notes='\n'.join(f'- {text}' for text in notes), programs=PROGRAMS.search(old).group(0)))
     doctable.save(path, '\n'.join(lines))

@@ -20,6 +20,7 @@ sys.path += [HERE, os.path.join(TOP, 'test', 'prog')]
 
 import cases  # noqa: E402 # pylint: disable=wrong-import-position
 import doctable  # noqa: E402 # pylint: disable=wrong-import-position
+import scenarios  # noqa: E402 # pylint: disable=wrong-import-position
 import errors  # noqa: E402 # pylint: disable=wrong-import-position
 import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
 import harness  # noqa: E402 # pylint: disable=wrong-import-position
@@ -94,6 +95,29 @@ def errors__what_is_explained_is_not_seen__told():
     known = [errors.Known(1, 'rxe > *', 'rc/*', 'the NAK*', 'why'), errors.Known(2, '*', 'rc/*', '*', errors.SOMETIMES)]
     rows = errors.Rows(('rxe', 'rocemu'), 'ok rc/a\n', known)
     assert rows.gone() == known[:1], rows.gone()
+
+
+PACKETS = 'a.scenario:7: what came is not what is expected\n  expected: nak 62 0/0; event QP_ACCESS_ERR; ERR\n' \
+          '  came:     nak 62 0/0; ERR\n  case: key (A=1)\nb.scenario:9:3: the state is RTS, not ERR\n  case: state\n'
+
+
+def packets__differences__each_needs_its_explanation():
+    found = scenarios.differences(PACKETS)
+    assert found == [('key (A=1)', 'nak 62 0/0; event QP_ACCESS_ERR; ERR', 'nak 62 0/0; ERR'),
+                     ('state', '', 'the state is RTS, not ERR')], found
+    event, other = scenarios.Known('*', 'without event *', 'w'), scenarios.Known('state', 'the state*', 'w')
+    assert not scenarios.judge(found, [event, other])
+    assert scenarios.judge(found, [event]) == ['not explained: state | the state is RTS, not ERR']
+    assert scenarios.judge(found[:1], [event, other]) == ['explained, but not seen: state | the state*']
+    # Of an expectation without such an effect it explains nothing.
+    assert len(scenarios.judge([('key', 'nak 61 0/0; ERR', 'nak 62 0/0; ERR')], [event])) == 2
+
+
+def docs__packets__have_each_explanation():
+    text = doctable.read(DOCUMENT, scenarios.PART)
+    want = list(dict.fromkeys(k.why for k in scenarios.read_known()))
+    assert [' '.join(item.split()) for item in doctable.items(text)] == want, \
+        f'{DOCUMENT}: to be written again (run.sh --full --write-docs): its list of packets is not that of scenarios-rxe.txt'
 
 
 FENCE = 'ok 1 - storm\nnot ok 2 - fence\n# client: vc-io.c:239: no send completion within 10 s\n' \
