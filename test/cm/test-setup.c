@@ -29,6 +29,51 @@ TEST(connect, accepted__established_on_both_sides)
 	net_finish(&n);
 }
 
+/* The timeouts and retries are those of the kernel's RDMA CM. */
+TEST(req_init, any__its_defaults)
+{
+	struct rocemu_cm_req req;
+
+	memset(&req, 0xff, sizeof(req));
+	cm_req_init(&req);
+	assert_int_equal(req.pkey, 0xffff);
+	assert_int_equal(req.path_mtu, 3); /* 1024 */
+	assert_int_equal(req.remote_cm_timeout, 20);
+	assert_int_equal(req.local_cm_timeout, 20);
+	assert_int_equal(req.max_cm_retries, 15);
+	assert_int_equal(req.primary.local_lid, 0xffff);
+	assert_int_equal(req.primary.remote_lid, 0xffff);
+	assert_int_equal(req.primary.hop_limit, 64);
+	assert_int_equal(req.primary.ack_timeout, 19);
+	assert_int_equal(req.local_qpn, 0);
+}
+
+/* What a monitor reads. */
+TEST(connect, and_disconnect__each_message_counted_where_it_was_sent)
+{
+	static const uint16_t by_a[] = {ROCEMU_CM_REQ, ROCEMU_CM_RTU, ROCEMU_CM_DREQ},
+			      by_b[] = {ROCEMU_CM_REP, ROCEMU_CM_DREP};
+	uint64_t sent[2] = {0};
+	struct net n;
+
+	net_start(&n, 1);
+	net_connect(&n, A);
+	net_run(&n);
+	assert_int_equal(cm_disconnect(n.side[A].conn, n.now, NULL, 0), 0);
+	net_run(&n);
+	for (unsigned i = 0; i < ARRAY_LEN(by_a); i++)
+		assert_int_equal(cm_get_stats(n.side[A].cm)->sent[by_a[i] - ROCEMU_CM_REQ], 1);
+	for (unsigned i = 0; i < ARRAY_LEN(by_b); i++)
+		assert_int_equal(cm_get_stats(n.side[B].cm)->sent[by_b[i] - ROCEMU_CM_REQ], 1);
+	for (unsigned i = 0; i < ARRAY_LEN(cm_get_stats(n.side[A].cm)->sent); i++) {
+		sent[A] += cm_get_stats(n.side[A].cm)->sent[i];
+		sent[B] += cm_get_stats(n.side[B].cm)->sent[i];
+	}
+	assert_int_equal(sent[A], ARRAY_LEN(by_a));
+	assert_int_equal(sent[B], ARRAY_LEN(by_b));
+	net_finish(&n);
+}
+
 TEST(disconnect, from_the_active_side__timewait_then_idle)
 {
 	struct net n;
