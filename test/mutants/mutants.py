@@ -85,7 +85,9 @@ def copy_tree(tree):
 def prepare(directory):
     tree, build = directory / 'tree', directory / 'build'
     copy_tree(tree)
-    if not (build / 'build.ninja').exists() and run(['meson', 'setup', build, tree, *SETUP]):
+    # An older build: its list of tests is made anew.
+    again = (build / 'build.ninja').exists()
+    if run(['ninja', '-C', build, 'build.ninja'] if again else ['meson', 'setup', build, tree, *SETUP]):
         raise Failure(f'meson setup failed: see {build}/meson-logs/meson-log.txt')
     return tree, build
 
