@@ -1,34 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests that fail on purpose, and a FLUSH of two pieces; scenario-req has the others. */
+/* Requests that fail on purpose. */
 #include "req-bench.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "transport/qp.h"
-
-static struct ibv_send_wr flush_wr(struct bench *b, uint32_t feth, uint32_t len,
-				   struct ibv_sge *sge)
-{
-	struct ibv_send_wr wr = bench_wr(b, (enum ibv_wr_opcode)ROCEMU_WR_FLUSH, 0, len, sge);
-
-	sge->lkey = 0; /* nothing of the SGE is read but its length */
-	wr.invalidate_rkey = feth;
-	return wr;
-}
-
-TEST(req_flush, two_pieces__einval)
-{
-	struct bench *b = bench_new(&(struct bench_opts){0});
-	struct ibv_sge sge[2] = {{.length = 4}, {.length = 4}};
-	struct ibv_send_wr wr = flush_wr(b, ROCEMU_FLUSH_GLOBAL, 8, sge);
-
-	wr.num_sge = 2;
-	assert_int_equal(rocemu_qp_post_send(b->qp, b->now, &wr, NULL), -EINVAL);
-	bench_free(b);
-}
-
-/* ---- failing on purpose ---- */
 
 TEST(req_fail_last, in_its_turn__never_sent_and_the_rest_flushed)
 {
