@@ -49,6 +49,28 @@ struct name {
 	unsigned value;
 };
 
+/** A field that is set by its name and a number. */
+struct field {
+	const char *name;
+	size_t offset, size;
+	uint64_t max;
+};
+
+/* Made from the lists of fields in scenario.h. */
+#define FIELD(type, name, member, max)                                                        \
+	{                                                                                     \
+#name, offsetof(struct type, member), sizeof(((struct type *)0)->member), max \
+	}
+
+/** The texts of a list, a line of --words. */
+#define PRINT(f, title, list, text)                          \
+	do {                                                 \
+		fprintf(f, "%s:", title);                    \
+		for (size_t i = 0; i < ARRAY_LEN(list); i++) \
+			fprintf(f, " %s", (list)[i].text);   \
+		putc('\n', f);                               \
+	} while (0)
+
 /* ---- read.c ---- */
 
 /**
@@ -94,10 +116,12 @@ void print_words(FILE *f);
 struct scenario_setup setup_defaults(void);
 /** @return false: no attribute has this name. */
 bool setup_value(const struct scenario_setup *s, const char *name, uint64_t *value);
+/** The value that a name has. @return false: there is no such name. */
+bool find_name(const struct name *names, size_t n, const char *text, unsigned *value);
+/** The word that was read last is a field: set it. @return its index, or -1: none, or refused. */
+int read_field(struct round *r, const struct field *fields, size_t n, void *to);
+uint64_t field_value(const struct field *field, const void *of);
 bool read_setup(struct round *r);
-bool read_packet(struct round *r, struct scenario_packet *p);
-/** The rest of the line names fields of a packet that was sent: does it have their values? */
-bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 bool read_send(struct round *r, struct scenario_request *q, int *error);
 bool read_recv(struct round *r, struct scenario_request *q, int *error);
 /** A state, and attributes with their values: s is the setup with these, mask has their bits. */
@@ -117,6 +141,13 @@ bool read_errno(struct round *r, int *error);
  * @return how many effects are left.
  */
 unsigned in_real_time(char *list);
+
+/* ---- packet.c ---- */
+
+void print_packet_words(FILE *f);
+bool read_packet(struct round *r, struct scenario_packet *p);
+/** The rest of the line names fields of a packet that was sent: does it have their values? */
+bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 
 /* ---- value.c ---- */
 

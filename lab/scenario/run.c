@@ -604,4 +604,5 @@ void scenario_print_words(FILE *f)
 		fprintf(f, " %s", commands[i].word);
 	putc('\n', f);
 	print_words(f);
+	print_packet_words(f);
 }

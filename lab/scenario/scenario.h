@@ -3,10 +3,10 @@
  * Scenarios: text files that state what is posted to a queue pair, which packets come, and what
  * has to come of it. docs/scenarios.md describes the language.
  *
- * read.c splits a file into cases, lines and words. value.c and words.c have the meaning of words:
- * numbers and places in memory; the fields of packets, requests and queue pairs. run.c, object.c,
- * memory.c and look.c carry a case out by means of a back end (struct scenario_backend), which has
- * the queue pairs: the language is the same wherever they are.
+ * read.c splits a file into cases, lines and words. value.c, words.c and packet.c have the meaning
+ * of words: numbers and places in memory; the fields of packets, requests and queue pairs. run.c,
+ * object.c, memory.c and look.c carry a case out by means of a back end (struct scenario_backend),
+ * which has the queue pairs: the language is the same wherever they are.
  *
  * A file is hostile until it is read: any bytes are safe, and what a case may do is bounded.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the words of a line mean: names, and the fields of packets, requests and QPs. */
+/* What the words of a line mean: names, and the fields of requests and QPs. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -9,27 +9,9 @@
 
 #include "base/util.h"
 
-/** A field that is set by its name and a number. */
-struct field {
-	const char *name;
-	size_t offset, size;
-	uint64_t max;
-};
-
-/* Made from the lists of fields in scenario.h. */
-#define FIELD(type, name, member, max)                                                        \
-	{                                                                                     \
-#name, offsetof(struct type, member), sizeof(((struct type *)0)->member), max \
-	}
-
 static const struct field setup_fields[] = {
 #define X(name, member, max, value) FIELD(scenario_setup, name, member, max),
 	SCENARIO_SETUP_FIELDS(X)
-#undef X
-};
-static const struct field packet_fields[] = {
-#define X(NAME, name, member, max) FIELD(scenario_packet, name, member, max),
-	SCENARIO_PACKET_FIELDS(X)
 #undef X
 };
 static const struct field request_fields[] = {
@@ -80,11 +62,6 @@ static const struct name requests[] = {
 	{"FLUSH", 14},
 	{"ATOMIC_WRITE", 15},
 };
-static const struct name naks[] = {
-	{"PSN_SEQ", ROCEMU_NAK_PSN_SEQ},       {"INV_REQ", ROCEMU_NAK_INV_REQ},
-	{"REM_ACCESS", ROCEMU_NAK_REM_ACCESS}, {"REM_OP", ROCEMU_NAK_REM_OP},
-	{"INV_RD", ROCEMU_NAK_INV_RD},
-};
 const struct name area_names[] = {
 	{"mem", SCENARIO_MEM},
 	{"send", SCENARIO_SEND},
@@ -111,14 +88,6 @@ static const struct name attributes[] = {
 	{"sqd_notify", IBV_QP_EN_SQD_ASYNC_NOTIFY},
 };
 
-#define PRINT(f, title, list, text)                          \
-	do {                                                 \
-		fprintf(f, "%s:", title);                    \
-		for (size_t i = 0; i < ARRAY_LEN(list); i++) \
-			fprintf(f, " %s", (list)[i].text);   \
-		putc('\n', f);                               \
-	} while (0)
-
 void print_words(FILE *f)
 {
 	PRINT(f, "queue pairs", types, text);
@@ -128,8 +97,6 @@ void print_words(FILE *f)
 	PRINT(f, "operations", requests, text);
 	PRINT(f, "of a request", request_fields, name);
 	PRINT(f, "flags", flags, text);
-	PRINT(f, "of a packet", packet_fields, name);
-	PRINT(f, "NAKs", naks, text);
 	PRINT(f, "areas", area_names, text);
 	PRINT(f, "errors", errnos, text);
 }
@@ -208,7 +175,7 @@ bool end_of_line(struct round *r)
 	return !w || refuse(r, "'%s' is not expected here", w);
 }
 
-static bool find(const struct name *names, size_t n, const char *text, unsigned *value)
+bool find_name(const struct name *names, size_t n, const char *text, unsigned *value)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(names[i].text, text) == 0) {
@@ -238,7 +205,7 @@ static bool need_name(struct round *r, const struct name *names, size_t n, const
 {
 	const char *w = need_word(r, what);
 
-	return w && (find(names, n, w, value) || refuse_name(r, names, n, w, what));
+	return w && (find_name(names, n, w, value) || refuse_name(r, names, n, w, what));
 }
 
 /** Some of the names, with commas between them. */
@@ -258,7 +225,7 @@ static bool need_bits(struct round *r, const struct name *names, size_t n, const
 		len = strcspn(w, ",");
 		memcpy(one, w, len);
 		one[len] = 0;
-		if (!find(names, n, one, &bit))
+		if (!find_name(names, n, one, &bit))
 			return refuse_name(r, names, n, one, what);
 		*bits |= bit;
 	}
@@ -309,13 +276,14 @@ static void store(void *to, size_t size, uint64_t v)
 	       size);
 }
 
-static uint64_t load(const void *from, size_t size)
+uint64_t field_value(const struct field *field, const void *of)
 {
 	uint64_t v = 0;
 	uint32_t v32;
 	uint16_t v16;
+	const uint8_t *from = (const uint8_t *)of + field->offset;
 
-	switch (size) {
+	switch (field->size) {
 	case 8:
 		memcpy(&v, from, sizeof(v));
 		return v;
@@ -326,12 +294,11 @@ static uint64_t load(const void *from, size_t size)
 		memcpy(&v16, from, sizeof(v16));
 		return v16;
 	default:
-		return *(const uint8_t *)from;
+		return *from;
 	}
 }
 
-/** The word that was read last is a field: set it. @return its index, or -1: none, or refused. */
-static int read_field(struct round *r, const struct field *fields, size_t n, void *to)
+int read_field(struct round *r, const struct field *fields, size_t n, void *to)
 {
 	const char *name = r->word[r->next - 1].text;
 	uint64_t v;
@@ -384,7 +351,7 @@ bool setup_value(const struct scenario_setup *s, const char *name, uint64_t *val
 	const struct field *f = setup_field(name);
 
 	if (f)
-		*value = load((const uint8_t *)s + f->offset, f->size);
+		*value = field_value(f, s);
 	return f;
 }
 
@@ -413,148 +380,6 @@ bool read_setup(struct round *r)
 		} else if (read_field(r, setup_fields, ARRAY_LEN(setup_fields), s) < 0) {
 			return false;
 		}
-	}
-	return true;
-}
-
-/* ---- packets ---- */
-
-static enum rocemu_service service(const struct round *r)
-{
-	switch (r->setup.type) {
-	case IBV_QPT_UC:
-		return ROCEMU_SVC_UC;
-	case IBV_QPT_UD:
-		return ROCEMU_SVC_UD;
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
-		return ROCEMU_SVC_XRC;
-	default:
-		return ROCEMU_SVC_RC;
-	}
-}
-
-/** "SEND_ONLY" of the QP's service, or "UD_SEND_ONLY", or a number. */
-static bool read_opcode(struct round *r, const char *w, uint8_t *opcode)
-{
-	uint64_t v;
-
-	for (unsigned op = 0; op < 256; op++) {
-		const char *name = rocemu_opcode_name((uint8_t)op);
-		const char *shortened = strchr(name, '_');
-
-		if (strcmp(name, "UNKNOWN") == 0)
-			continue;
-		if (strcmp(name, w) == 0 ||
-		    (shortened && rocemu_opcode_service((uint8_t)op) == service(r) &&
-		     strcmp(shortened + 1, w) == 0)) {
-			*opcode = (uint8_t)op;
-			return true;
-		}
-	}
-	if (!isdigit((unsigned char)*w))
-		return refuse(r, "'%s' is not an opcode", w);
-	if (!number_of(r, w, 255, &v))
-		return false;
-	*opcode = (uint8_t)v;
-	return true;
-}
-
-static uint8_t ack_opcode(const struct round *r)
-{
-	return service(r) == ROCEMU_SVC_XRC ? ROCEMU_XRC_ACK : ROCEMU_RC_ACK;
-}
-
-/** "ack PSN", "nak CODE PSN", "rnr TIMER PSN". */
-static bool read_answer(struct round *r, const char *w, struct scenario_packet *p, bool *is)
-{
-	unsigned code = ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS;
-	uint64_t v;
-
-	*is = true;
-	p->h.opcode = ack_opcode(r);
-	if (strcmp(w, "nak") == 0) {
-		const char *name = need_word(r, "a code");
-
-		if (!name)
-			return false;
-		if (!find(naks, ARRAY_LEN(naks), name, &code)) {
-			if (!number_of(r, name, 255, &v))
-				return false;
-			code = (unsigned)v;
-		}
-	} else if (strcmp(w, "rnr") == 0) {
-		if (!need_number(r, "a timer", 31, &v))
-			return false;
-		code = ROCEMU_AETH_RNR | (unsigned)v;
-	} else if (strcmp(w, "ack") != 0) {
-		*is = false;
-		return true;
-	}
-	p->h.aeth.syndrome = (uint8_t)code;
-	p->given |= 1u << SCENARIO_PACKET_SYNDROME;
-	return true;
-}
-
-static bool read_packet_fields(struct round *r, struct scenario_packet *p)
-{
-	while (next_word(r)) {
-		int i;
-
-		if (strcmp(r->word[r->next - 1].text, "at") == 0) {
-			p->has_place = true;
-			if (!need_place(r, &p->at))
-				return false;
-			continue;
-		}
-		i = read_field(r, packet_fields, ARRAY_LEN(packet_fields), p);
-		if (i < 0)
-			return false;
-		p->given |= 1ull << i;
-	}
-	/* The two headers have a key each. */
-	p->h.atomiceth.rkey = p->h.reth.rkey;
-	return true;
-}
-
-bool read_packet(struct round *r, struct scenario_packet *p)
-{
-	const char *w = need_word(r, "a packet");
-	bool answer;
-
-	*p = (struct scenario_packet){0};
-	if (!w || !read_answer(r, w, p, &answer) || (!answer && !read_opcode(r, w, &p->h.opcode)))
-		return false;
-	return need_psn(r, &p->h.psn) && read_packet_fields(r, p);
-}
-
-bool read_fields_of(struct round *r, const struct rocemu_packet *got)
-{
-	struct scenario_packet want = {0}, have = {.h = got->h, .len = got->payload_len};
-
-	if (!read_packet_fields(r, &want))
-		return false;
-	/* What atomics have in a header of their own. */
-	if (rocemu_opcode_hdrs(got->h.opcode) & ROCEMU_HDR_ATOMICETH) {
-		have.h.reth.va = got->h.atomiceth.va;
-		have.h.reth.rkey = got->h.atomiceth.rkey;
-	}
-	if (want.has_place && have.h.reth.va != r->b->address(r->world, &want.at))
-		return fail(r, "the address is 0x%llx", (unsigned long long)have.h.reth.va);
-	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
-		const struct field *f = &packet_fields[i];
-		uint64_t a = 0, b = 0;
-
-		if (!(want.given >> i & 1))
-			continue;
-		/* The others are of packets that come. */
-		if (f->offset >= sizeof(have.h) && i != SCENARIO_PACKET_LEN)
-			return refuse(r, "'%s' is not in the headers of what was sent", f->name);
-		a = load((uint8_t *)&have + f->offset, f->size);
-		b = load((uint8_t *)&want + f->offset, f->size);
-		if (a != b)
-			return fail(r, "%s is 0x%llx, not 0x%llx", f->name, (unsigned long long)a,
-				    (unsigned long long)b);
 	}
 	return true;
 }
@@ -681,7 +506,7 @@ bool read_modify(struct round *r, enum ibv_qp_state *to, struct scenario_setup *
 		if (strcmp(w, "access") == 0) {
 			if (!NEED_BITS(r, rights, "a right", &s->access))
 				return false;
-		} else if (!find(attributes, ARRAY_LEN(attributes), w, &bit)) {
+		} else if (!find_name(attributes, ARRAY_LEN(attributes), w, &bit)) {
 			return refuse(r, "'%s' cannot be changed", w);
 		} else if (read_field(r, setup_fields, ARRAY_LEN(setup_fields), s) < 0) {
 			return false;

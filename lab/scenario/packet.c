@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the words of a packet mean. */
+#include <ctype.h>
+#include <string.h>
+
+#include "scenario/internal.h"
+
+#include "base/util.h"
+
+static const struct field packet_fields[] = {
+#define X(NAME, name, member, max) FIELD(scenario_packet, name, member, max),
+	SCENARIO_PACKET_FIELDS(X)
+#undef X
+};
+
+static const struct name naks[] = {
+	{"PSN_SEQ", ROCEMU_NAK_PSN_SEQ},       {"INV_REQ", ROCEMU_NAK_INV_REQ},
+	{"REM_ACCESS", ROCEMU_NAK_REM_ACCESS}, {"REM_OP", ROCEMU_NAK_REM_OP},
+	{"INV_RD", ROCEMU_NAK_INV_RD},
+};
+
+void print_packet_words(FILE *f)
+{
+	PRINT(f, "of a packet", packet_fields, name);
+	PRINT(f, "NAKs", naks, text);
+}
+
+static enum rocemu_service service(const struct round *r)
+{
+	switch (r->setup.type) {
+	case IBV_QPT_UC:
+		return ROCEMU_SVC_UC;
+	case IBV_QPT_UD:
+		return ROCEMU_SVC_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return ROCEMU_SVC_XRC;
+	default:
+		return ROCEMU_SVC_RC;
+	}
+}
+
+/** "SEND_ONLY" of the QP's service, or "UD_SEND_ONLY", or a number. */
+static bool read_opcode(struct round *r, const char *w, uint8_t *opcode)
+{
+	uint64_t v;
+
+	for (unsigned op = 0; op < 256; op++) {
+		const char *name = rocemu_opcode_name((uint8_t)op);
+		const char *shortened = strchr(name, '_');
+
+		if (strcmp(name, "UNKNOWN") == 0)
+			continue;
+		if (strcmp(name, w) == 0 ||
+		    (shortened && rocemu_opcode_service((uint8_t)op) == service(r) &&
+		     strcmp(shortened + 1, w) == 0)) {
+			*opcode = (uint8_t)op;
+			return true;
+		}
+	}
+	if (!isdigit((unsigned char)*w))
+		return refuse(r, "'%s' is not an opcode", w);
+	if (!number_of(r, w, 255, &v))
+		return false;
+	*opcode = (uint8_t)v;
+	return true;
+}
+
+static uint8_t ack_opcode(const struct round *r)
+{
+	return service(r) == ROCEMU_SVC_XRC ? ROCEMU_XRC_ACK : ROCEMU_RC_ACK;
+}
+
+/** "ack PSN", "nak CODE PSN", "rnr TIMER PSN". */
+static bool read_answer(struct round *r, const char *w, struct scenario_packet *p, bool *is)
+{
+	unsigned code = ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS;
+	uint64_t v;
+
+	*is = true;
+	p->h.opcode = ack_opcode(r);
+	if (strcmp(w, "nak") == 0) {
+		const char *name = need_word(r, "a code");
+
+		if (!name)
+			return false;
+		if (!find_name(naks, ARRAY_LEN(naks), name, &code)) {
+			if (!number_of(r, name, 255, &v))
+				return false;
+			code = (unsigned)v;
+		}
+	} else if (strcmp(w, "rnr") == 0) {
+		if (!need_number(r, "a timer", 31, &v))
+			return false;
+		code = ROCEMU_AETH_RNR | (unsigned)v;
+	} else if (strcmp(w, "ack") != 0) {
+		*is = false;
+		return true;
+	}
+	p->h.aeth.syndrome = (uint8_t)code;
+	p->given |= 1u << SCENARIO_PACKET_SYNDROME;
+	return true;
+}
+
+static bool read_packet_fields(struct round *r, struct scenario_packet *p)
+{
+	while (next_word(r)) {
+		int i;
+
+		if (strcmp(r->word[r->next - 1].text, "at") == 0) {
+			p->has_place = true;
+			if (!need_place(r, &p->at))
+				return false;
+			continue;
+		}
+		i = read_field(r, packet_fields, ARRAY_LEN(packet_fields), p);
+		if (i < 0)
+			return false;
+		p->given |= 1ull << i;
+	}
+	/* The two headers have a key each. */
+	p->h.atomiceth.rkey = p->h.reth.rkey;
+	return true;
+}
+
+bool read_packet(struct round *r, struct scenario_packet *p)
+{
+	const char *w = need_word(r, "a packet");
+	bool answer;
+
+	*p = (struct scenario_packet){0};
+	if (!w || !read_answer(r, w, p, &answer) || (!answer && !read_opcode(r, w, &p->h.opcode)))
+		return false;
+	return need_psn(r, &p->h.psn) && read_packet_fields(r, p);
+}
+
+bool read_fields_of(struct round *r, const struct rocemu_packet *got)
+{
+	struct scenario_packet want = {0}, have = {.h = got->h, .len = got->payload_len};
+
+	if (!read_packet_fields(r, &want))
+		return false;
+	/* What atomics have in a header of their own. */
+	if (rocemu_opcode_hdrs(got->h.opcode) & ROCEMU_HDR_ATOMICETH) {
+		have.h.reth.va = got->h.atomiceth.va;
+		have.h.reth.rkey = got->h.atomiceth.rkey;
+	}
+	if (want.has_place && have.h.reth.va != r->b->address(r->world, &want.at))
+		return fail(r, "the address is 0x%llx", (unsigned long long)have.h.reth.va);
+	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
+		const struct field *f = &packet_fields[i];
+		uint64_t a = 0, b = 0;
+
+		if (!(want.given >> i & 1))
+			continue;
+		/* The others are of packets that come. */
+		if (f->offset >= sizeof(have.h) && i != SCENARIO_PACKET_LEN)
+			return refuse(r, "'%s' is not in the headers of what was sent", f->name);
+		a = field_value(f, &have);
+		b = field_value(f, &want);
+		if (a != b)
+			return fail(r, "%s is 0x%llx, not 0x%llx", f->name, (unsigned long long)a,
+				    (unsigned long long)b);
+	}
+	return true;
+}
