@@ -24,6 +24,7 @@ def programs():
 
 class Job:
     """A run of a program at a place."""
+    alone = True    # ranks and threads that spin
 
     def __init__(self, of, what, place):
         self.program, self.what, self.place = of, what, place
