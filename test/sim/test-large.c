@@ -127,28 +127,3 @@ TEST(rc_read, of_2_gib_less_1__arrives)
 {
 	large_op("large-read", IBV_WR_RDMA_READ);
 }
-
-static void too_large(unsigned pieces)
-{
-	struct sim_qp_opts o = SIM_QP_OPTS;
-	struct duo d = duo_new("too-large", &o);
-	struct sim_wr w = sim_wr(IBV_WR_SEND, IBV_SEND_SIGNALED);
-
-	if (pieces == 1) {
-		sim_wr_local(&w, d.ma, 0, 1u << 31);
-	} else {
-		sim_wr_local(&w, d.ma, 0, ROCEMU_MAX_MSG);
-		sim_wr_local(&w, d.ma, 0, 1);
-	}
-	assert_int_equal(sim_post(d.a, &w), 0);
-	sim_run(d.s);
-	assert_string_equal(sim_done(d.a), "send LOC_LEN");
-	sim_end(d.s);
-}
-
-/* IBTA 11.6.2 */
-TEST(rc_send, of_2_gib__completes_with_length_error)
-{
-	too_large(1);
-	too_large(2);
-}
