@@ -37,6 +37,7 @@ struct round {
 	unsigned steps;
 	unsigned lets;		     /* of loop: names that "let" made */
 	bool skip;		     /* the rest of the case */
+	bool failed;		     /* a line before, and the round goes on */
 	bool ignored[SCENARIO_ENDS]; /* what is left of it at the end */
 	/* Completions that came while those of the other queue were waited for. */
 	char kept[SCENARIO_ENDS][KEPT_LEN];
@@ -153,7 +154,7 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 
 /**
  * A number: "12", "0x1f", the name of a loop, an attribute of the QPs, a key ("mem.rkey",
- * "b:recv.lkey", "mw.rkey"), and sums, differences, products and quotients of them.
+ * "b:recv.lkey", "mw.rkey", "b:qpn"), and sums, differences, products and quotients of them.
  */
 bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
 bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
@@ -179,6 +180,7 @@ bool compare(struct round *r, const char *want, const char *got);
 const char *with_kept(struct round *r, const char *got);
 bool run_send_cq(struct round *r);
 bool run_recv_cq(struct round *r);
+bool run_events(struct round *r);
 bool run_cq_event(struct round *r);
 bool run_destroy_qp(struct round *r);
 bool run_kill(struct round *r);
@@ -198,6 +200,7 @@ bool range_of(struct round *r, const char *text, uint64_t max, uint64_t *first, 
 bool run_counter(struct round *r);
 bool run_report(struct round *r);
 bool run_why(struct round *r);
+bool run_vendor_err(struct round *r);
 
 /* ---- memory.c: commands ---- */
 

@@ -107,3 +107,17 @@ bool run_why(struct round *r)
 		return fail(r, "the reason is %s, not %s", got, want);
 	return strcmp(got, "nothing") == 0 ? end_of_line(r) : expect_values(r, r->b->why);
 }
+
+/** "NUMBER" or "FIRST..LAST". Back ends whose devices are of others pass over it. */
+bool run_vendor_err(struct round *r)
+{
+	uint64_t first, last;
+	uint32_t got;
+
+	if (!need_range(r, &first, &last) || !end_of_line(r))
+		return false;
+	if (!r->b->vendor_err || !r->b->vendor_err(r->world, r->end, &got))
+		return true;
+	return (first <= got && got <= last) ||
+	       fail(r, "vendor_err is 0x%x, not %s", got, r->word[r->nwords - 1].text);
+}

@@ -56,16 +56,24 @@ static unsigned take(struct round *r, bool recv, unsigned n)
 	return got;
 }
 
+static unsigned items(const char *list)
+{
+	unsigned n = 1;
+
+	for (const char *p = list; (p = strchr(p, ';')); p++)
+		n++;
+	return n;
+}
+
 /** As many completions of the one queue as the line has; what else came is kept. */
 static bool queue(struct round *r, bool recv)
 {
 	char want[2 * SCENARIO_LINE_MAX];
-	unsigned n = 1, got;
+	unsigned n, got;
 
 	if (!expected_text(r, want, sizeof(want)))
 		return false;
-	for (const char *p = want; (p = strchr(p, ';')); p++)
-		n++;
+	n = items(want);
 	*r->seen = 0;
 	got = take(r, recv, n);
 	while (got < n) {
@@ -89,6 +97,17 @@ bool run_recv_cq(struct round *r)
 	return queue(r, true);
 }
 
+bool run_events(struct round *r)
+{
+	char want[2 * SCENARIO_LINE_MAX];
+
+	if (!expected_text(r, want, sizeof(want)))
+		return false;
+	return compare(
+		r, want,
+		r->b->events(r->world, r->end, strcmp(want, "nothing") == 0 ? 0 : items(want)));
+}
+
 bool run_cq_event(struct round *r)
 {
 	const bool none = take_word(r, "none");
@@ -99,17 +118,15 @@ bool run_cq_event(struct round *r)
 	       fail(r, none ? "an event came" : "no event came");
 }
 
-static bool ended(struct round *r, int error)
-{
-	return !error || fail(r, "%s", strerror(-error));
-}
-
 bool run_destroy_qp(struct round *r)
 {
-	return end_of_line(r) && ended(r, r->b->destroy_qp(r->world, r->end));
+	int want;
+
+	return read_errno(r, &want) && end_of_line(r) &&
+	       expect_result(r, r->b->destroy_qp(r->world, r->end), want);
 }
 
 bool run_kill(struct round *r)
 {
-	return end_of_line(r) && ended(r, r->b->kill(r->world, r->end));
+	return end_of_line(r) && expect_result(r, r->b->kill(r->world, r->end), 0);
 }

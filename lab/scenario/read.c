@@ -94,6 +94,32 @@ static bool starts(const struct scenario_line *l, const char *word)
 	return strncmp(p, word, n) == 0 && (blank(p[n]) || !p[n]);
 }
 
+/** "NAME NAME:" from a word on. @return the word behind it, or 0: wrong. */
+static unsigned read_names(struct scenario_with *w, const struct scenario_word *word, unsigned i,
+			   unsigned n, struct scenario_error *e)
+{
+	bool last = false;
+
+	for (; i < n && !last; i++) {
+		size_t len = strlen(word[i].text);
+
+		last = word[i].text[len - 1] == ':';
+		len -= last;
+		for (size_t c = 0; c < len; c++)
+			if (!isupper((unsigned char)word[i].text[c]) && word[i].text[c] != '_')
+				return wrong(e, w->line.number, word[i].column,
+					     "'%s': a name has capital letters and '_' only",
+					     word[i].text);
+		if (!len || w->names == SCENARIO_VARIABLES)
+			return wrong(e, w->line.number, word[i].column,
+				     "a name is expected, of up to %d", SCENARIO_VARIABLES);
+		w->names++;
+	}
+	if (!last)
+		wrong(e, w->line.number, 0, "'NAME...:' and values are expected");
+	return last ? i : 0;
+}
+
 /** "FIRST..LAST" as the only value */
 static bool read_range(struct scenario_with *w, const struct scenario_line *l,
 		       const struct scenario_word *value, struct scenario_error *e)
@@ -115,31 +141,14 @@ static bool read_with(struct scenario_with *w, const struct scenario_line *l,
 		      struct scenario_error *e)
 {
 	struct scenario_word word[SCENARIO_WORDS];
-	unsigned n = words_split(l, word, e), i = 1, in_round = 0;
+	unsigned n = words_split(l, word, e), in_round = 0;
+	unsigned i;
 
-	if (!n)
-		return false;
 	*w = (struct scenario_with){.line = *l, .rounds = 1};
+	i = n ? read_names(w, word, 1, n, e) : 0;
+	if (!i)
+		return false;
 	for (; i < n; i++) {
-		size_t len = strlen(word[i].text);
-		bool last = word[i].text[len - 1] == ':';
-
-		len -= last;
-		for (size_t c = 0; c < len; c++)
-			if (!isupper((unsigned char)word[i].text[c]) && word[i].text[c] != '_')
-				return wrong(e, l->number, word[i].column,
-					     "'%s': a name has capital letters and '_' only",
-					     word[i].text);
-		if (!len || w->names == SCENARIO_VARIABLES)
-			return wrong(e, l->number, word[i].column,
-				     "a name is expected, of up to %d", SCENARIO_VARIABLES);
-		w->names++;
-		if (last)
-			break;
-	}
-	if (i >= n)
-		return wrong(e, l->number, 0, "with: 'NAME: VALUE | VALUE' is expected");
-	for (i++; i < n; i++) {
 		bool bar = strcmp(word[i].text, "|") == 0;
 
 		in_round += !bar;
@@ -155,15 +164,60 @@ static bool read_with(struct scenario_with *w, const struct scenario_line *l,
 	return w->names > 1 || w->rounds > 1 || read_range(w, l, &word[n - 1], e);
 }
 
-static bool add_with(struct scenario_case *c, const struct scenario_line *l,
-		     struct scenario_error *e)
+/** "table NAME NAMES:" */
+static bool add_table(struct scenario *s, const struct scenario_line *l, struct scenario_error *e)
 {
+	struct scenario_with *t = &s->table[s->tables++];
+	struct scenario_word word[SCENARIO_WORDS];
+	unsigned n = words_split(l, word, e), i;
+
+	*t = (struct scenario_with){.line = *l, .rows = l + 1};
+	i = n ? read_names(t, word, 2, n, e) : 0;
+	return i && (i == n || wrong(e, l->number, word[i].column,
+				     "the rows of a table are lines of their own"));
+}
+
+/** "| VALUES" below it. */
+static bool add_row(struct scenario *s, const struct scenario_line *l, struct scenario_error *e)
+{
+	struct scenario_with *t = &s->table[s->tables - 1];
+	struct scenario_word word[SCENARIO_WORDS];
+	unsigned n = words_split(l, word, e);
+
+	t->rounds++;
+	return n && (n == t->names + 1 ||
+		     wrong(e, l->number, 0, "%u values for %u names", n - 1, t->names));
+}
+
+/** "with NAME": a table. */
+static bool use_table(const struct scenario *s, struct scenario_with *w,
+		      const struct scenario_line *l, const char *name, struct scenario_error *e)
+{
+	for (unsigned i = 0; i < s->tables; i++) {
+		struct scenario_word word[SCENARIO_WORDS];
+
+		words_split(&s->table[i].line, word, e);
+		if (strcmp(word[1].text, name) != 0)
+			continue;
+		*w = s->table[i];
+		return w->rounds || wrong(e, l->number, 0, "the table '%s' has no rows", name);
+	}
+	return wrong(e, l->number, 0, "there is no table '%s' above", name);
+}
+
+static bool add_with(const struct scenario *s, struct scenario_case *c,
+		     const struct scenario_line *l, struct scenario_error *e)
+{
+	struct scenario_word word[SCENARIO_WORDS];
 	unsigned names = 0;
+	bool table;
 	uint64_t rounds;
 
 	if (c->withs == SCENARIO_VARIABLES)
 		return wrong(e, l->number, 0, "more than %d 'with' lines", SCENARIO_VARIABLES);
-	if (!read_with(&c->with[c->withs], l, e))
+	table = words_split(l, word, e) == 2 && !strchr(word[1].text, ':');
+	if (table ? !use_table(s, &c->with[c->withs], l, word[1].text, e)
+		  : !read_with(&c->with[c->withs], l, e))
 		return false;
 	rounds = (uint64_t)c->rounds * c->with[c->withs++].rounds;
 	if (rounds > SCENARIO_ROUNDS_MAX)
@@ -175,22 +229,42 @@ static bool add_with(struct scenario_case *c, const struct scenario_line *l,
 	       wrong(e, l->number, 0, "more than %d names", SCENARIO_VARIABLES);
 }
 
+/** "case NAME" */
+static struct scenario_case *add_case(struct scenario *s, unsigned line)
+{
+	struct scenario_case *c = &s->cases[s->ncases++];
+
+	*c = (struct scenario_case){.head = s->line[line], .first = line + 1, .rounds = 1};
+	c->head.text += strspn(c->head.text, " \t") + strlen("case");
+	c->head.text += strspn(c->head.text, " \t");
+	return c;
+}
+
 static bool split_cases(struct scenario *s, struct scenario_error *e)
 {
 	struct scenario_case *c = NULL;
+	bool table = false;
 
 	for (unsigned i = 0; i < s->lines; i++) {
 		struct scenario_line *l = &s->line[i];
 
-		if (starts(l, "case")) {
-			c = &s->cases[s->ncases++];
-			*c = (struct scenario_case){.head = *l, .first = i + 1, .rounds = 1};
-			c->head.text += strspn(l->text, " \t") + strlen("case");
-			c->head.text += strspn(c->head.text, " \t");
+		if (starts(l, "table")) {
+			c = NULL;
+			table = true;
+			if (!add_table(s, l, e))
+				return false;
+		} else if (table && starts(l, "|")) {
+			if (!add_row(s, l, e))
+				return false;
+		} else if (starts(l, "case")) {
+			table = false;
+			c = add_case(s, i);
 			if (!*c->head.text)
 				return wrong(e, l->number, 0, "a case needs a name");
 		} else if (!c) {
-			return wrong(e, l->number, 1, "a file begins with 'case NAME'");
+			return wrong(e, l->number, 1,
+				     table ? "'|' or 'case' is expected"
+					   : "a file begins with 'case NAME'");
 		} else if (!starts(l, "with")) {
 			c->lines++;
 		} else if (c->lines) {
@@ -198,7 +272,7 @@ static bool split_cases(struct scenario *s, struct scenario_error *e)
 				     "'with' stands before all other lines of a case");
 		} else {
 			c->first = i + 1;
-			if (!add_with(c, l, e))
+			if (!add_with(s, c, l, e))
 				return false;
 		}
 	}
@@ -226,8 +300,9 @@ struct scenario *scenario_read(const char *text, size_t len, const char *file,
 		s->text = strndup(text, len);
 		s->line = calloc(lines, sizeof(*s->line));
 		s->cases = calloc(lines, sizeof(*s->cases));
+		s->table = calloc(lines, sizeof(*s->table));
 	}
-	if (!s || !s->file || !s->text || !s->line || !s->cases) {
+	if (!s || !s->file || !s->text || !s->line || !s->cases || !s->table) {
 		wrong(e, 1, 0, "out of memory");
 	} else if (split_lines(s, e) && split_cases(s, e)) {
 		return s;
@@ -244,30 +319,44 @@ void scenario_free(struct scenario *s)
 	free(s->text);
 	free(s->line);
 	free(s->cases);
+	free(s->table);
 	free(s);
+}
+
+/** What the names of one "with" line stand for. */
+static bool values_of(const struct scenario_with *w, unsigned round, struct variable *v,
+		      struct scenario_error *e)
+{
+	struct scenario_word name[SCENARIO_WORDS], row[SCENARIO_WORDS];
+	const unsigned first = w->rows ? 2 : 1;
+	const unsigned turn = w->range ? 0 : round;
+	const unsigned value = w->rows ? 1 : 1 + w->names + turn * (w->names + 1);
+
+	if (!words_split(&w->line, name, e) ||
+	    !words_split(w->rows ? &w->rows[round] : &w->line, row, e))
+		return false;
+	for (unsigned i = 0; i < w->names; i++) {
+		memcpy(v[i].name, name[first + i].text, sizeof(v->name));
+		v[i].name[strcspn(v[i].name, ":")] = 0;
+		if (w->range)
+			snprintf(v[i].text, sizeof(v->text), "%u", w->first + round);
+		else
+			memcpy(v[i].text, row[value + i].text, sizeof(v->text));
+	}
+	return true;
 }
 
 bool with_values(const struct scenario_case *c, unsigned round,
 		 struct variable with[SCENARIO_VARIABLES], unsigned *n, struct scenario_error *e)
 {
 	*n = 0;
-	for (unsigned w = 0; w < c->withs; w++) {
-		struct scenario_word word[SCENARIO_WORDS];
-		const unsigned names = c->with[w].names, turn = round % c->with[w].rounds;
-		const unsigned value = 1 + names + (c->with[w].range ? 0 : turn * (names + 1));
+	for (unsigned i = 0; i < c->withs; i++) {
+		const struct scenario_with *w = &c->with[i];
 
-		if (!words_split(&c->with[w].line, word, e))
+		if (!values_of(w, round % w->rounds, &with[*n], e))
 			return false;
-		round /= c->with[w].rounds;
-		for (unsigned i = 0; i < names; i++, ++*n) {
-			struct variable *v = &with[*n];
-
-			memcpy(v->name, word[1 + i].text, sizeof(v->name));
-			v->name[strcspn(v->name, ":")] = 0;
-			memcpy(v->text, word[value + i].text, sizeof(v->text));
-			if (c->with[w].range)
-				snprintf(v->text, sizeof(v->text), "%u", c->with[w].first + turn);
-		}
+		*n += w->names;
+		round /= w->rounds;
 	}
 	return true;
 }

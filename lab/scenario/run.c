@@ -174,6 +174,8 @@ static bool run_lose(struct round *r)
 		good = r->next < r->nwords ? expected_text(r, pattern, sizeof(pattern))
 					   : refuse(r, "a packet is expected behind 'lose'");
 	}
+	if (good && !r->b->lose)
+		return !l.times || !l.mask || cannot(r, "lose");
 	return good && expect_result(r, r->b->lose(r->world, r->end, &l), 0);
 }
 
@@ -295,7 +297,7 @@ CAN(deadline)
 CAN(last)
 CAN(completions)
 CAN(until)
-CAN(lose)
+CAN(events)
 CAN(counter)
 CAN(report)
 CAN(why)
@@ -319,7 +321,7 @@ static const struct command commands[] = {
 	{"wait", run_wait, can_wait},
 	{"run", run_run, can_wait},
 	{"until", run_until, can_until},
-	{"lose", run_lose, can_lose},
+	{"lose", run_lose, NULL},
 	{"dereg", run_dereg, can_dereg},
 	{"reg", run_reg, can_reg},
 	{"mw", run_mw, can_mw},
@@ -336,11 +338,13 @@ static const struct command commands[] = {
 	{"send_cq", run_send_cq, can_completions},
 	{"recv_cq", run_recv_cq, can_completions},
 	{"cq_event", run_cq_event, can_cq_event},
+	{"events", run_events, can_events},
 	{"ignore", run_ignore, NULL},
 	{"state", run_state, NULL},
 	{"counter", run_counter, can_counter},
 	{"report", run_report, can_report},
 	{"why", run_why, can_why},
+	{"vendor_err", run_vendor_err, NULL},
 	{"deadline", run_deadline, can_deadline},
 	{"last", run_last, can_last},
 	{"virtual_time", run_virtual_time, can_virtual_time},
@@ -493,9 +497,21 @@ static bool substitute(struct round *r, struct scenario_word *w)
 	return true;
 }
 
+/** "$NAME" that stands for "-" is no word. @return how many are left. */
+static unsigned leave_out(struct round *r, unsigned n, const bool *gone)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (!gone[i])
+			r->word[left++] = r->word[i];
+	return left;
+}
+
 static bool run_line(struct round *r)
 {
 	unsigned n = words_split(r->line, r->word, &r->r->error);
+	bool gone[SCENARIO_WORDS] = {false};
 
 	r->end = 0;
 	r->next = 0;
@@ -506,22 +522,39 @@ static bool run_line(struct round *r)
 	}
 	for (unsigned i = 0; i < n; i++) {
 		r->next = i + 1;
+		gone[i] = r->word[i].text[0] == '$';
 		if (!substitute(r, &r->word[i]))
 			return false;
+		gone[i] &= strcmp(r->word[i].text, "-") == 0;
 	}
 	r->next = 0;
+	r->nwords = leave_out(r, n, gone);
 	if (r->log)
 		fprintf(r->log, "%4u  %s\n", r->line->number,
 			r->line->text + strspn(r->line->text, " \t"));
 	return run_words(r);
 }
 
+/** The line did not pass. @return the round goes on all the same. */
+static bool go_on(struct round *r, unsigned loops)
+{
+	if (!r->s->differs || r->r->verdict != SCENARIO_FAIL)
+		return false;
+	r->s->differs(r->r);
+	r->failed = true;
+	r->r->verdict = SCENARIO_PASS;
+	r->loops = loops;
+	return true;
+}
+
 /** The lines from r->at on. */
 static bool run_lines(struct round *r, unsigned to)
 {
+	const unsigned loops = r->loops;
+
 	while (r->at < to && !r->skip) {
 		r->line = &r->s->line[r->at++];
-		if (!run_line(r))
+		if (!run_line(r) && !go_on(r, MAX(loops, r->lets)))
 			return false;
 	}
 	return true;
@@ -593,6 +626,10 @@ void scenario_run(const struct scenario *s, unsigned number, unsigned round,
 	name_values(&r);
 	if (can_all(&r) && run_lines(&r, r.to))
 		run_rest(&r);
+	if (result->verdict == SCENARIO_FAIL && s->differs)
+		s->differs(result);
+	if (result->verdict == SCENARIO_PASS && r.failed)
+		result->verdict = SCENARIO_FAIL;
 	if (r.world)
 		b->end(r.world);
 }

@@ -30,7 +30,8 @@ enum {
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
 	SCENARIO_AREA = 131072,	      /* bytes of each area of memory, unless "area" is given */
 	SCENARIO_ENDS = 2,
-	SCENARIO_SGES = 4,	     /* pieces of a request */
+	SCENARIO_QP_SGES = 4,	     /* pieces that a queue pair takes */
+	SCENARIO_SGES,		     /* of a request: one more, to be refused */
 	SCENARIO_EFFECTS_MAX = 8192, /* bytes of what an end did until a look */
 };
 
@@ -96,9 +97,13 @@ struct scenario_line {
 	unsigned number;  /* from 1 */
 };
 
-/** "with A B: 1 2 | 3 4": rounds, in each of which the names stand for other words. */
+/**
+ * "with A B: 1 2 | 3 4": rounds, in each of which the names stand for other words. A table, "table
+ * NAME A B", has each round in a line of its own, "| 1 2".
+ */
 struct scenario_with {
 	struct scenario_line line;
+	const struct scenario_line *rows; /* of a table; or NULL */
 	unsigned names, rounds;
 	bool range; /* "with A: 3..9": the value is first + round */
 	unsigned first;
@@ -112,6 +117,8 @@ struct scenario_case {
 	unsigned rounds; /* at least 1 */
 };
 
+struct scenario_result;
+
 struct scenario {
 	char *file;		    /* owned: its name, for errors */
 	char *text;		    /* owned */
@@ -119,8 +126,12 @@ struct scenario {
 	unsigned lines;
 	struct scenario_case *cases; /* owned */
 	unsigned ncases;
+	struct scenario_with *table; /* owned */
+	unsigned tables;
 	unsigned steps_max; /* of a round; SCENARIO_STEPS_MAX unless the caller changes it */
 	struct scenario_setup defaults; /* see scenario_default() */
+	/** What differs from a line; then the round goes on. NULL: it ends there. */
+	void (*differs)(const struct scenario_result *r);
 };
 
 /**
@@ -231,6 +242,7 @@ static inline bool scenario_given(const struct scenario_packet *p, enum scenario
 	X(qkey, qkey, UINT32_MAX)          \
 	X(srqn, srqn, ROCEMU_QPN_MASK)     \
 	X(srq, srq, UINT32_MAX)            \
+	X(remote_qpn, remote_qpn, ROCEMU_QPN_MASK) \
 	X(add, swap_add, UINT64_MAX)       \
 	X(swap, swap_add, UINT64_MAX)      \
 	X(compare, compare, UINT64_MAX)
@@ -250,6 +262,7 @@ struct scenario_request {
 	uint32_t len;
 	uint32_t rkey, lkey; /* 0: the right one */
 	uint32_t qkey, srqn; /* of a datagram, an XRC request; the same */
+	uint32_t remote_qpn; /* of a datagram; the same */
 	uint32_t srq;	     /* of a receive: the SRQ, from 1 on; 0: the newest */
 	uint32_t imm;	     /* or the key to invalidate */
 	unsigned access;     /* of a bind: IBV_ACCESS_* */
@@ -323,6 +336,11 @@ struct scenario_backend {
 	 * What packets there were is forgotten. Valid until the next call.
 	 */
 	const char *(*completions)(void *world, unsigned end, unsigned n);
+	/**
+	 * The asynchronous events of an end since the last look, when there are n, or no more will
+	 * come: "QP_REQ_ERR; CQ_ERR". Valid until the next call.
+	 */
+	const char *(*events)(void *world, unsigned end, unsigned n);
 	int (*lose)(void *world, unsigned end, const struct scenario_loss *l);
 	enum ibv_qp_state (*state)(void *world, unsigned end);
 	/** A counter by its name. @return false: there is none. */
@@ -333,6 +351,11 @@ struct scenario_backend {
 	bool (*next_why)(void *world, unsigned end);
 	/** A value of the reason that was taken last, as report(). */
 	bool (*why)(void *world, unsigned end, const char *name, char *text, size_t size);
+	/**
+	 * vendor_err of an end's first completion that failed and was not flushed; 0: there was
+	 * none. @return false: the device is not of rocemu, and the value means nothing.
+	 */
+	bool (*vendor_err)(void *world, unsigned end, uint32_t *value);
 	/** The address that a place has in packets. */
 	uint64_t (*address)(void *world, const struct scenario_place *p);
 	/** The last packet that an end sent, without its payload; NULL: there was none. */
@@ -360,6 +383,8 @@ struct scenario_backend {
 	bool (*mw_key)(void *world, unsigned end, uint32_t *rkey);
 	/** The next completion of an end, or the next solicited one, raises an event. */
 	int (*arm)(void *world, unsigned end, bool solicited);
+	/** The number of an end's QP. */
+	uint32_t (*qpn)(void *world, unsigned end);
 	int (*srq)(void *world, unsigned end, const struct scenario_srq *c);
 	/** The XRC SRQ number of one, from 1 on. @return false: it was never made. */
 	bool (*srq_number)(void *world, unsigned end, unsigned which, uint32_t *srqn);

@@ -60,6 +60,10 @@ static bool key_value(struct round *r, const char *name, uint64_t *out)
 		*out = window;
 		return true;
 	}
+	if (strcmp(name, "qpn") == 0 && r->b->qpn) {
+		*out = r->b->qpn(r->world, end);
+		return true;
+	}
 	if (setup_value(&r->setup, name, out))
 		return true;
 	if (!r->b->key)

@@ -28,9 +28,9 @@ static const struct name types[] = {
 	{"XRC_RECV", IBV_QPT_XRC_RECV},
 };
 static const struct name states[] = {
-	{"RESET", IBV_QPS_RESET}, {"INIT", IBV_QPS_INIT}, {"RTR", IBV_QPS_RTR},
-	{"RTS", IBV_QPS_RTS},	  {"SQD", IBV_QPS_SQD},	  {"SQE", IBV_QPS_SQE},
-	{"ERR", IBV_QPS_ERR},
+	{"RESET", IBV_QPS_RESET}, {"INIT", IBV_QPS_INIT},	  {"RTR", IBV_QPS_RTR},
+	{"RTS", IBV_QPS_RTS},	  {"SQD", IBV_QPS_SQD},		  {"SQE", IBV_QPS_SQE},
+	{"ERR", IBV_QPS_ERR},	  {"destroyed", IBV_QPS_UNKNOWN},
 };
 static const struct name rights[] = {
 	{"LOCAL_WRITE", IBV_ACCESS_LOCAL_WRITE},
@@ -476,8 +476,15 @@ bool read_send(struct round *r, struct scenario_request *q, int *error)
 		.from = {(uint8_t)r->end, SCENARIO_SEND, 0},
 		.to = {(uint8_t)(r->setup.ends - 1 - r->end), SCENARIO_MEM, 0},
 	};
-	if (!NEED_NAME(r, requests, "an operation", &opcode))
+	if (r->next < r->nwords && isdigit((unsigned char)*r->word[r->next].text)) {
+		uint64_t v;
+
+		if (!need_number(r, "an operation", 255, &v))
+			return false;
+		opcode = (unsigned)v;
+	} else if (!NEED_NAME(r, requests, "an operation", &opcode)) {
 		return false;
+	}
 	q->opcode = (enum ibv_wr_opcode)opcode;
 	if (q->opcode == IBV_WR_BIND_MW)
 		q->from.area = SCENARIO_MEM;

@@ -84,5 +84,6 @@ bool counter_value(const struct end *e, const char *name, uint64_t *value)
 	}
 	ROCEMU_STATS(X)
 #undef X
-	return drops(s, name, value) || in_use(e, name, value) || learned(e, name, value);
+	return drops(s, name, value) ||
+	       (e->qp && (in_use(e, name, value) || learned(e, name, value)));
 }

@@ -50,6 +50,8 @@ void say_completions(struct end *e)
 	struct rocemu_cqe cqe;
 
 	while (rocemu_cq_poll(e->cq, &cqe, 1)) {
+		const bool fails =
+			cqe.status != IBV_WC_SUCCESS && cqe.status != IBV_WC_WR_FLUSH_ERR;
 		const struct scenario_completion c = {
 			.id = cqe.wr_id,
 			.status = cqe.status,
@@ -64,11 +66,32 @@ void say_completions(struct end *e)
 		char text[160];
 
 		e->vendor_err = cqe.vendor_err;
-		if (cqe.qpn != rocemu_qp_num(e->qp))
+		if (fails && !e->first_vendor_err)
+			e->first_vendor_err = cqe.vendor_err;
+		if (!fails && cqe.vendor_err)
+			say(e, "vendor_err without an error");
+		if (cqe.qpn != e->qpn)
 			say(e, "completion of QP %x", cqe.qpn);
 		scenario_completion_text(&c, text, sizeof(text));
 		say(e, "%s", text);
 	}
+}
+
+static const char *event_name(const struct rocemu_event *ev)
+{
+	return ev->type == ROCEMU_EVENT_CQ ? "CQ" : scenario_event_name(ev->async);
+}
+
+const char *take_events(struct end *e)
+{
+	struct rocemu_event ev;
+	size_t n = 0;
+
+	e->text[0] = 0;
+	while (rocemu_ep_next_event(e->ep, &ev) && n < sizeof(e->text) - 64)
+		n += (size_t)snprintf(e->text + n, sizeof(e->text) - n, "%s%s", n ? "; " : "",
+				      event_name(&ev));
+	return e->text;
 }
 
 void say_rest(struct end *e)
@@ -77,9 +100,8 @@ void say_rest(struct end *e)
 
 	say_completions(e);
 	while (rocemu_ep_next_event(e->ep, &ev))
-		say(e, "event %s",
-		    ev.type == ROCEMU_EVENT_CQ ? "CQ" : scenario_event_name(ev.async));
-	if (rocemu_qp_state(e->qp) == IBV_QPS_ERR && !e->told_error) {
+		say(e, "event %s", event_name(&ev));
+	if (e->qp && rocemu_qp_state(e->qp) == IBV_QPS_ERR && !e->told_error) {
 		e->told_error = true;
 		say(e, "ERR");
 	}

@@ -16,7 +16,7 @@
 #include "transport/peer.h"
 #include "transport/qp.h"
 
-enum { BEGIN = 1000, MAX_SGE = 4, MAX_INLINE = 64, QPN_SLOT = 5, TURNS_MAX = 200000 };
+enum { BEGIN = 1000, MAX_INLINE = 64, QPN_SLOT = 5, TURNS_MAX = 200000 };
 
 #define RUN_MAX (1000ull * NS_PER_S)
 
@@ -65,7 +65,7 @@ static int make_qp(struct end *e, const struct scenario_setup *s, enum ibv_qp_ty
 {
 	struct rocemu_qp_init init = {
 		.type = type,
-		.cap = {s->send_wr, s->recv_wr, MAX_SGE, MAX_SGE, MAX_INLINE},
+		.cap = {s->send_wr, s->recv_wr, SCENARIO_QP_SGES, SCENARIO_QP_SGES, MAX_INLINE},
 		.sq_sig_all = s->sig_all,
 	};
 	int error = 0;
@@ -83,7 +83,10 @@ static int make_qp(struct end *e, const struct scenario_setup *s, enum ibv_qp_ty
 			error = srq_new(e, s->recv_wr, s->srq_other_pd, false);
 		init.srq = e->srq;
 	}
-	return error ? error : rocemu_qp_create(e->ep, &init, &e->qp);
+	error = error ? error : rocemu_qp_create(e->ep, &init, &e->qp);
+	if (!error)
+		e->qpn = rocemu_qp_num(e->qp);
+	return error;
 }
 
 static int make_end(struct world *w, unsigned index)
@@ -136,7 +139,7 @@ struct rocemu_gid peer_gid(const struct world *w, unsigned end)
 
 uint32_t peer_qpn(const struct world *w, unsigned end)
 {
-	return w->setup.ends == 1 ? (uint32_t)PEER_QPN : rocemu_qp_num(w->end[!end]->qp);
+	return w->setup.ends == 1 ? (uint32_t)PEER_QPN : w->end[!end]->qpn;
 }
 
 static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct scenario_setup *s,
@@ -144,12 +147,14 @@ static int modify(void *world, unsigned end, enum ibv_qp_state to, const struct 
 {
 	struct world *w = world;
 	struct end *e = w->end[end];
-	const enum ibv_qp_state from = rocemu_qp_state(e->qp);
+	const enum ibv_qp_state from = e->qp ? rocemu_qp_state(e->qp) : IBV_QPS_UNKNOWN;
 	const uint32_t old_address = w->setup.other_address;
 	struct rocemu_gid peer;
 	struct ibv_qp_attr a = scenario_attr(s, end, to);
 	int error;
 
+	if (!e->qp)
+		return -EINVAL;
 	if (mask & IBV_QP_AV)
 		w->setup.other_address = s->other_address;
 	peer = peer_gid(w, end);
@@ -381,21 +386,55 @@ static const char *effects(void *world, unsigned end, unsigned n)
 	return take_log(e);
 }
 
-static const char *completions(void *world, unsigned end, unsigned n)
+/** Until no more will come. The packets are not looked at. */
+static void finish(struct world *w)
 {
-	struct world *w = world;
-	struct end *e = w->end[end];
-
-	(void)n;
 	if (w->setup.ends == SCENARIO_ENDS)
 		wait(w, UINT64_MAX);
 	else
 		send_all(w);
-	/* The packets are not looked at. */
 	for (unsigned i = 0; i < w->setup.ends; i++)
 		take_log(w->end[i]);
-	say_completions(e);
-	return take_log(e);
+}
+
+static const char *completions(void *world, unsigned end, unsigned n)
+{
+	struct world *w = world;
+
+	(void)n;
+	finish(w);
+	say_completions(w->end[end]);
+	return take_log(w->end[end]);
+}
+
+static const char *events(void *world, unsigned end, unsigned n)
+{
+	(void)n;
+	finish(world);
+	return take_events(((struct world *)world)->end[end]);
+}
+
+static uint32_t qpn(void *world, unsigned end)
+{
+	return ((struct world *)world)->end[end]->qpn;
+}
+
+static bool vendor_err(void *world, unsigned end, uint32_t *value)
+{
+	*value = ((struct world *)world)->end[end]->first_vendor_err;
+	return true;
+}
+
+/** What a pair's link may bring to it is dropped. */
+static int destroy_qp(void *world, unsigned end)
+{
+	struct world *w = world;
+	struct end *e = w->end[end];
+	int error = w->setup.ends == 1 ? -EOPNOTSUPP : e->qp ? rocemu_qp_destroy(e->qp) : -EINVAL;
+
+	if (!error)
+		e->qp = NULL;
+	return error;
 }
 
 static uint64_t address(void *world, const struct scenario_place *p)
@@ -406,7 +445,9 @@ static uint64_t address(void *world, const struct scenario_place *p)
 
 static enum ibv_qp_state state(void *world, unsigned end)
 {
-	return rocemu_qp_state(((struct world *)world)->end[end]->qp);
+	const struct end *e = ((struct world *)world)->end[end];
+
+	return e->qp ? rocemu_qp_state(e->qp) : IBV_QPS_UNKNOWN;
 }
 
 static bool counter(void *world, unsigned end, const char *name, uint64_t *value)
@@ -521,6 +562,10 @@ const struct scenario_backend scenario_endpoint = {
 	.deadline = deadline,
 	.effects = effects,
 	.completions = completions,
+	.events = events,
+	.vendor_err = vendor_err,
+	.qpn = qpn,
+	.destroy_qp = destroy_qp,
 	.lose = link_lose,
 	.state = state,
 	.counter = counter,

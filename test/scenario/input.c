@@ -17,7 +17,7 @@ static struct scenario_peer peer_of(const struct world *w)
 		.gid = peer_gid(w, 0),
 		.device_gid = e->gid,
 		.qpn = PEER_QPN,
-		.device_qpn = rocemu_qp_num(e->qp),
+		.device_qpn = e->qpn,
 		.device_srqn = e->srqs ? e->srqn[e->srqs - 1] : 0,
 		.device_rkey = e->rkey[SCENARIO_MEM],
 		.ip_id_known = true,

@@ -27,6 +27,9 @@ static const struct scenario_backend *const backend = &scenario_verbs;
 	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                         \
 	"  --cq-ex         poll by ibv_start_poll(), not by ibv_poll_cq()\n"                   \
 	"  --events        sleep on completion channels\n"                                     \
+	"  --vendor-err    the device is rocemu's: compare vendor_err as well\n"               \
+	"  --wait MS       for a completion at most (60000)\n"                                 \
+	"  --event-wait MS for an asynchronous event (60000)\n"                                \
 	"  --rxe-inv       the device marks receives of SEND with invalidate as rxe does\n"
 #else
 #include "endpoint.h"
@@ -49,13 +52,14 @@ static const char usage[] =
 	"  --without NAME=WORD  not these rounds\n"
 	"  --set NAME=NUMBER    an attribute that a line does not give\n"
 	"  --results       print a line 'ok NAME' or 'not ok NAME' for each case\n"
+	"  --rounds        the same for each round, and before it what differs; then go on\n"
 	"  --verbose       print each line and what came\n"
 	"  --words         print the words of the language\n"
 	"  --help          this text\n"
 	"\n"
 	"Exit code 0: all passed. 1: a case failed, or a file is wrong. 2: usage.\n";
 
-enum { SELECT_MAX = 32 };
+enum { SELECT_MAX = 32, WAIT_MAX_MS = 600000 };
 
 /** "NAME=..." */
 struct select {
@@ -66,9 +70,9 @@ struct select {
 
 struct options {
 	const char *only;
-	int list, verbose, skip, results, words, help; /* as getopt_long() sets them */
+	int list, verbose, skip, results, each, words, help; /* as getopt_long() sets them */
 	const char *device, *listen, *peer, *from;
-	int gid;
+	int gid, wait_ms, event_ms;
 	struct select round[SELECT_MAX], set[SELECT_MAX];
 	unsigned rounds, sets;
 };
@@ -161,15 +165,49 @@ static int run_rounds(const struct scenario *s, unsigned i, const struct options
 	return n;
 }
 
-static void run_case(const struct scenario *s, unsigned i, const struct options *o,
-		     struct totals *t)
+/** What differs, in a line. */
+static void print_difference(const struct scenario_result *r)
+{
+	printf("differs %u: ", r->error.line);
+	for (const char *p = r->error.text; *p; p++)
+		putchar(*p == '\n' ? ';' : *p);
+	putchar('\n');
+}
+
+/** A line for each round, whatever came of the one before. @return as run_rounds(). */
+static int run_each(struct scenario *s, unsigned i, const struct options *o, struct totals *t)
+{
+	static const char *const text[] = {"ok", "not ok", "not ok", "skipped"};
+	const struct scenario_case *c = &s->cases[i];
+	struct scenario_result r = {0};
+	bool failed = false;
+	int n = 0;
+
+	s->differs = print_difference;
+	for (unsigned round = 0; round < c->rounds && r.verdict != SCENARIO_CANNOT; round++) {
+		if (!round_selected(s, i, round, o))
+			continue;
+		n++;
+		scenario_run(s, i, round, backend, NULL, &r);
+		if (r.verdict == SCENARIO_ERROR)
+			print_difference(&r);
+		failed |= r.verdict == SCENARIO_FAIL || r.verdict == SCENARIO_ERROR;
+		printf("%s %s (%s)\n", text[r.verdict], c->head.text, r.values);
+		fflush(stdout);
+	}
+	if (r.verdict == SCENARIO_CANNOT && o->skip)
+		t->skipped++;
+	return failed || (r.verdict == SCENARIO_CANNOT && !o->skip) ? -1 : n;
+}
+
+static void run_case(struct scenario *s, unsigned i, const struct options *o, struct totals *t)
 {
 	const struct scenario_case *c = &s->cases[i];
 	int n;
 
 	if (!selected(o, c->head.text))
 		return;
-	n = run_rounds(s, i, o, t);
+	n = o->each && !o->list ? run_each(s, i, o, t) : run_rounds(s, i, o, t);
 	if (!n)
 		return;
 	t->cases++;
@@ -223,7 +261,11 @@ static void run_file(const char *name, const struct options *o, struct totals *t
 static bool use_device(const struct options *o)
 {
 #ifdef WITH_VERBS
-	int error = o->device ? scenario_verbs_device(o->device, o->gid) : -EINVAL;
+	int error;
+
+	verbs_way.wait_ms = o->wait_ms;
+	verbs_way.event_ms = o->event_ms;
+	error = o->device ? scenario_verbs_device(o->device, o->gid) : -EINVAL;
 
 	if (o->device && error)
 		fprintf(stderr, "%s: %s\n", o->device, strerror(-error));
@@ -238,15 +280,15 @@ static bool use_device(const struct options *o)
 #endif
 }
 
-static bool read_gid(const char *text, int *index)
+static bool read_number(const char *option, const char *text, long max, int *number)
 {
 	char *end;
 	const long v = strtol(text, &end, 10);
 
-	*index = (int)v;
-	if (!*end && end != text && v >= 0 && v < 256)
+	*number = (int)v;
+	if (!*end && end != text && v >= 0 && v <= max)
 		return true;
-	fprintf(stderr, "--gid %s: an index from 0 to 255 is expected\n", text);
+	fprintf(stderr, "%s %s: a number from 0 to %ld is expected\n", option, text, max);
 	return false;
 }
 
@@ -274,7 +316,11 @@ static bool read_value(int c, struct options *o)
 		o->device = optarg;
 		return true;
 	case 'g':
-		return read_gid(optarg, &o->gid);
+		return read_number("--gid", optarg, 255, &o->gid);
+	case 't':
+		return read_number("--wait", optarg, WAIT_MAX_MS, &o->wait_ms);
+	case 'e':
+		return read_number("--event-wait", optarg, WAIT_MAX_MS, &o->event_ms);
 	case 'o':
 		o->only = optarg;
 		return true;
@@ -313,6 +359,7 @@ static int read_options(int argc, char **argv, struct options *o)
 		{"skip", no_argument, &o->skip, 1},
 		{"verbose", no_argument, &o->verbose, 1},
 		{"results", no_argument, &o->results, 1},
+		{"rounds", no_argument, &o->each, 1},
 #ifdef WITH_VERBS
 		{"listen", required_argument, NULL, 'l'},
 		{"peer", required_argument, NULL, 'p'},
@@ -320,6 +367,9 @@ static int read_options(int argc, char **argv, struct options *o)
 		{"wr", no_argument, &verbs_way.wr, 1},
 		{"cq-ex", no_argument, &verbs_way.cq_ex, 1},
 		{"events", no_argument, &verbs_way.events, 1},
+		{"vendor-err", no_argument, &verbs_way.vendor_err, 1},
+		{"wait", required_argument, NULL, 't'},
+		{"event-wait", required_argument, NULL, 'e'},
 		{"rxe-inv", no_argument, &verbs_way.rxe_inv, 1},
 #endif
 		{"words", no_argument, &o->words, 1},

@@ -65,7 +65,7 @@ static bool qpn_text(struct text t, const struct world *w, unsigned end, uint32_
 {
 	if (qpn == peer_qpn(w, end))
 		return word(t, "peer");
-	return qpn == rocemu_qp_num(w->end[end]->qp) ? word(t, "own") : number(t, qpn);
+	return qpn == w->end[end]->qpn ? word(t, "own") : number(t, qpn);
 }
 
 static const char *code_name(uint32_t code)
@@ -209,6 +209,8 @@ bool report_value(const struct world *w, unsigned end, const char *name, char *t
 
 		return code ? word(t, code) : number(t, e->vendor_err);
 	}
+	if (!e->qp)
+		return false;
 	rocemu_qp_report(e->qp, w->now, &r);
 	return of_report(t, w, end, &r, name);
 }

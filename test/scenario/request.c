@@ -101,14 +101,14 @@ int world_post_send(void *world, unsigned end, const struct scenario_request *r)
 			return -EINVAL;
 		set_bind(e, r, &bind, &wr);
 	} else if (w->setup.type == IBV_QPT_UD) {
-		wr.wr.ud.remote_qpn = peer_qpn(w, end);
+		wr.wr.ud.remote_qpn = r->remote_qpn ? r->remote_qpn : peer_qpn(w, end);
 		wr.wr.ud.remote_qkey = r->qkey ? r->qkey : w->setup.qkey;
 	} else {
 		set_remote(w, r, &wr);
 		if (w->setup.type == IBV_QPT_XRC_SEND)
 			wr.qp_type.xrc.remote_srqn = remote_srqn(w, end, r);
 	}
-	error = rocemu_qp_post_send(e->qp, w->now, &wr, &path);
+	error = e->qp ? rocemu_qp_post_send(e->qp, w->now, &wr, &path) : -EINVAL;
 	e->sends += !error;
 	return error;
 }
@@ -126,8 +126,9 @@ int world_post_recv(void *world, unsigned end, const struct scenario_request *r)
 	int error;
 
 	wr.wr_id |= SCENARIO_RECV_ID;
-	error = srq ? rocemu_srq_post(srq, &wr, &bad)
-		    : rocemu_qp_post_recv(e->qp, w->now, &wr, &bad);
+	error = srq	? rocemu_srq_post(srq, &wr, &bad)
+		: e->qp ? rocemu_qp_post_recv(e->qp, w->now, &wr, &bad)
+			: -EINVAL;
 	e->recvs += !error;
 	return error;
 }

@@ -6,7 +6,7 @@
 
 int srq_new(struct end *e, uint32_t max_wr, bool other_pd, bool other_domain)
 {
-	struct ibv_srq_attr attr = {.max_wr = max_wr, .max_sge = SCENARIO_SGES};
+	struct ibv_srq_attr attr = {.max_wr = max_wr, .max_sge = SCENARIO_QP_SGES};
 	struct rocemu_pd *pd = other_pd ? e->other_pd : e->pd;
 	struct rocemu_xrcd *xrcd = other_domain ? rocemu_xrcd_new(e->ep) : e->xrcd;
 	int error;

@@ -51,7 +51,14 @@ TEST(language, file__not_of_the_form__refused_with_its_place)
 		{"case a\nqp RC\nwith N: 1\n",
 		 "error 3:0: 'with' stands before all other lines of a case"},
 		{"case a\nwith n: 1\n", "error 2:6: 'n:': a name has capital letters and '_' only"},
-		{"case a\nwith N\n", "error 2:0: with: 'NAME: VALUE | VALUE' is expected"},
+		{"case a\nwith N\n", "error 2:0: there is no table 'N' above"},
+		{"case a\nwith N M\n", "error 2:0: 'NAME...:' and values are expected"},
+		{"case a\nwith\n", "error 2:0: 'NAME...:' and values are expected"},
+		{"table t\n", "error 1:0: 'NAME...:' and values are expected"},
+		{"table t N: 1\n", "error 1:12: the rows of a table are lines of their own"},
+		{"table t N M:\n| 1\n", "error 2:0: 1 values for 2 names"},
+		{"table t N:\nqp RC\n", "error 2:1: '|' or 'case' is expected"},
+		{"table t N:\ncase a\nwith t\n", "error 3:0: the table 't' has no rows"},
 		{"case a\nwith N M: 1 2 | 3\n", "error 2:0: 1 values for 2 names"},
 		{"case a\nwith N: 1 2\n", "error 2:11: 2 values for 1 names"},
 		{"case a\nwith N: 9..8\n", "error 2:9: '9..8' is not a range of up to 100000"},
@@ -271,6 +278,58 @@ TEST(language, queues__each_in_its_order__what_else_came_is_kept)
 	check(rows, ARRAY_LEN(rows));
 }
 
+TEST(language, table__rows_in_lines__each_is_a_round)
+{
+	static const struct row rows[] = {
+		{"table t N M:\n | 1 2 # one\n | 3 4\ncase a\nwith t\nqp RC\ncheck mem len 1 "
+		 "fill $N+$M+2\n",
+		 "fail 7:0: byte 0 of the area is 0x05, not 0x09 with N=3 M=4"},
+		{"table t W N:\n| - -\n| len 8\ncase a\nwith t\nwith M: 0..1\nqp RC\n< "
+		 "WRITE_ONLY 0 $W $N\nexpect ack 0/1\nstate RT$N\n",
+		 "error 10:7: 'RT-' is not a state; known: RESET, INIT, RTR, RTS, SQD, SQE, ERR, "
+		 "destroyed with W=- N=- M=0"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, events_and_vendor_err__compared)
+{
+	static const struct row rows[] = {
+		{"case a\npair RC\npost_send RDMA_WRITE len 8 rkey 1\nb: events QP_ACCESS_ERR\n"
+		 "a: send_cq send 1 REM_ACCESS_ERR\na: vendor_err 0x62\nb: vendor_err 0\na: "
+		 "expect ERR\nb: expect ERR\n",
+		 "ok"},
+		{"case a\npair RC\nb: events CQ_ERR\n",
+		 "fail 3:0: what came is not what is expected\n  expected: CQ_ERR\n  came:     "
+		 "nothing"},
+		{"case a\npair RC\npost_send SEND len 8 lkey 1\na: send_cq send 1 LOC_PROT_ERR\n"
+		 "a: vendor_err 0x101\n",
+		 "fail 5:0: vendor_err is 0x105, not 0x101"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, destroyed__as_if_it_were_not_there)
+{
+	static const struct row rows[] = {
+		{"case a\npair RC timeout 8\nb: destroy_qp\nb: state destroyed\nb: post_send SEND "
+		 "errno EINVAL\nb: post_recv errno EINVAL\nb: modify ERR errno EINVAL\nb: "
+		 "destroy_qp errno EINVAL\npost_send SEND len 8\na: send_cq send 1 "
+		 "RETRY_EXC_ERR\na: expect ERR\n",
+		 "ok"},
+		{"case a\npair RC\nb: destroy_qp\nb: counter in_flight_bytes 0\n",
+		 "error 4:12: 'in_flight_bytes' is not a counter"},
+		{"case a\npair RC\nb: destroy_qp\nb: report wait RNR\n",
+		 "error 4:11: 'wait' is not a value here"},
+		{"case a\nqp RC\ndestroy_qp errno EOPNOTSUPP\nmodify destroyed errno EINVAL\n",
+		 "ok"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
 TEST(language, let__stands_for_its_number_in_the_rest_of_the_case)
 {
 	static const struct row rows[] = {
@@ -304,6 +363,8 @@ TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect nothing\n",
 		 "fail 4:0: what came is not what is expected\n  expected: nothing\n  came:     "
 		 "ack 0/1"},
+		{"case a\npair RC\na: lose mask 0\na: lose none\nvendor_err 5\na: lose mask 1\n",
+		 "cannot 6:14: 'lose' is not possible here"},
 		{"case a\nqp RC\nfor i 0..2 a: counter naks_sent 0\n",
 		 "cannot 3:0: 'counter' is not possible here"},
 		{"case a\nvirtual_time\nqp RC\n",
@@ -313,6 +374,8 @@ TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 
 	b.settle = settle;
 	b.counter = NULL;
+	b.lose = NULL;
+	b.vendor_err = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
 }

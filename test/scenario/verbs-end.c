@@ -231,8 +231,8 @@ static int make_qp(struct verbs_end *e)
 		.recv_cq = xrc ? NULL : e->cq[1],
 		.srq = xrc ? NULL : e->srq,
 		.qp_type = s->type,
-		.cap = {s->send_wr, e->srq ? 0 : s->recv_wr, SCENARIO_SGES,
-			e->srq ? 0 : SCENARIO_SGES, MAX_INLINE},
+		.cap = {s->send_wr, e->srq ? 0 : s->recv_wr, SCENARIO_QP_SGES,
+			e->srq ? 0 : SCENARIO_QP_SGES, MAX_INLINE},
 		.sq_sig_all = (int)s->sig_all,
 		.pd = e->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
@@ -275,7 +275,7 @@ static int make_xrc(struct verbs_end *e)
 		.oflags = O_CREAT,
 	};
 	struct ibv_srq_init_attr_ex sa = {
-		.attr = {.max_wr = e->setup.recv_wr, .max_sge = SCENARIO_SGES},
+		.attr = {.max_wr = e->setup.recv_wr, .max_sge = SCENARIO_QP_SGES},
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
@@ -299,7 +299,7 @@ static int make_xrc(struct verbs_end *e)
 static int make_queues(struct verbs_end *e)
 {
 	struct ibv_srq_init_attr sa = {
-		.attr = {.max_wr = e->setup.recv_wr, .max_sge = SCENARIO_SGES}};
+		.attr = {.max_wr = e->setup.recv_wr, .max_sge = SCENARIO_QP_SGES}};
 	int error = make_cqs(e);
 
 	if (!error && e->setup.type == IBV_QPT_XRC_SEND) {
@@ -309,6 +309,13 @@ static int make_queues(struct verbs_end *e)
 		error = e->srq ? 0 : -errno;
 	}
 	return error ? error : make_qp(e);
+}
+
+static int srq_limit(struct verbs_end *e, uint32_t limit)
+{
+	struct ibv_srq_attr attr = {.srq_limit = limit};
+
+	return e->srq ? -ibv_modify_srq(e->srq, &attr, IBV_SRQ_LIMIT) : -EINVAL;
 }
 
 /* ---- begin and end ---- */
@@ -453,13 +460,8 @@ static int destroy_qp(struct verbs_end *e)
 
 static void effects(struct verbs_end *e)
 {
-	struct ibv_async_event event;
-
 	verbs_poll(e, UINT32_MAX);
-	while (ibv_get_async_event(e->ctx, &event) == 0) {
-		verbs_say(e, "event %s", scenario_event_name(event.event_type));
-		ibv_ack_async_event(&event);
-	}
+	verbs_async(e, 0, "event ");
 	if (!e->told_error && verbs_end_state(e) == IBV_QPS_ERR) {
 		e->told_error = true;
 		verbs_say(e, "ERR");
@@ -517,6 +519,13 @@ static int do_call(struct verbs_end *e, const struct verbs_call *c, void *data)
 		return -ibv_req_notify_cq(e->cq[1], (int)c->number);
 	case VERBS_EVENT:
 		return verbs_cq_event(e, c->number);
+	case VERBS_ASYNC:
+		verbs_async(e, (unsigned)c->number, "");
+		return 0;
+	case VERBS_VENDOR_ERR:
+		return verbs_way.vendor_err ? (int)e->vendor_err : -EOPNOTSUPP;
+	case VERBS_SRQ_LIMIT:
+		return srq_limit(e, (uint32_t)c->number);
 	case VERBS_KILL:
 		return raise(SIGKILL);
 	default:

@@ -51,6 +51,9 @@ enum verbs_what {
 	VERBS_DESTROY_QP,
 	VERBS_NOTIFY, /* number: solicited only */
 	VERBS_EVENT,  /* number: wait */
+	VERBS_ASYNC,  /* number: of asynchronous events */
+	VERBS_VENDOR_ERR,
+	VERBS_SRQ_LIMIT, /* number */
 	VERBS_KILL,
 };
 
@@ -93,6 +96,7 @@ struct verbs_end {
 	uint64_t sends, recvs;
 	struct scenario_place grh[VERBS_RECVS]; /* where the receive of this number begins */
 	bool told_error;
+	uint32_t vendor_err; /* of the first completion that failed and was not flushed */
 	size_t text_len;
 	char text[VERBS_TEXT];
 };
@@ -126,6 +130,9 @@ unsigned verbs_poll(struct verbs_end *e, unsigned n);
 /** Wait until n were said, or for too long; then those that there are besides. */
 void verbs_wait(struct verbs_end *e, unsigned n);
 bool verbs_cq_event(struct verbs_end *e, bool wait);
+/** Asynchronous events; wait until there are n, or for too long. Each is said with a word before
+ * it. */
+void verbs_async(struct verbs_end *e, unsigned n, const char *word);
 
 /* ---- verbs-wire.c: the end is alone, and packets are its peer ---- */
 

@@ -62,8 +62,13 @@ static void say_completion(struct verbs_end *e, struct ibv_wc *wc)
 		.src_qp = wc->src_qp,
 		.sl = e->setup.ends == 1 ? wc->sl : 0,
 	};
+	const bool fails = wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR;
 	char text[160];
 
+	if (fails && !e->vendor_err)
+		e->vendor_err = wc->vendor_err;
+	if (verbs_way.vendor_err && !fails && wc->vendor_err)
+		verbs_say(e, "vendor_err without an error");
 	if (verbs_way.rxe_inv && e->setup.type == IBV_QPT_RC && wc->opcode == IBV_WC_RECV &&
 	    wc->wc_flags & IBV_WC_IP_CSUM_OK)
 		wc->wc_flags |= IBV_WC_WITH_INV;
@@ -85,7 +90,11 @@ static bool poll_ex(struct ibv_cq *cq, struct ibv_wc *wc)
 	if (ibv_start_poll(x, &attr))
 		return false;
 	*wc = (struct ibv_wc){
-		.wr_id = x->wr_id, .status = x->status, .qp_num = ibv_wc_read_qp_num(x)};
+		.wr_id = x->wr_id,
+		.status = x->status,
+		.vendor_err = ibv_wc_read_vendor_err(x),
+		.qp_num = ibv_wc_read_qp_num(x),
+	};
 	/* As with ibv_poll_cq(), the rest means nothing in a failed completion. */
 	if (x->status == IBV_WC_SUCCESS) {
 		wc->opcode = ibv_wc_read_opcode(x);
@@ -118,12 +127,17 @@ unsigned verbs_poll(struct verbs_end *e, unsigned n)
 
 /* ---- waiting ---- */
 
-static time_t seconds(void)
+static int64_t now_ms(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int patience(int ms)
+{
+	return ms ? ms : VERBS_GUARD_S * 1000;
 }
 
 static bool take_event(struct verbs_end *e, unsigned i)
@@ -144,7 +158,7 @@ static void sleep_on_channels(struct verbs_end *e)
 {
 	struct pollfd p[2] = {{e->channel[0]->fd, POLLIN, 0}, {e->channel[1]->fd, POLLIN, 0}};
 
-	if (poll(p, 2, VERBS_GUARD_S * 1000) <= 0)
+	if (poll(p, 2, patience(verbs_way.wait_ms)) <= 0)
 		return;
 	for (unsigned i = 0; i < 2; i++)
 		if (p[i].revents)
@@ -153,10 +167,10 @@ static void sleep_on_channels(struct verbs_end *e)
 
 void verbs_wait(struct verbs_end *e, unsigned n)
 {
-	const time_t until = seconds() + VERBS_GUARD_S;
+	const int64_t until = now_ms() + patience(verbs_way.wait_ms);
 	unsigned got = verbs_poll(e, UINT32_MAX);
 
-	while (got < n && seconds() < until) {
+	while (got < n && now_ms() < until) {
 		if (verbs_way.events) {
 			ibv_req_notify_cq(e->cq[0], 0);
 			ibv_req_notify_cq(e->cq[1], 0);
@@ -175,4 +189,23 @@ bool verbs_cq_event(struct verbs_end *e, bool wait)
 	struct pollfd p = {.fd = e->channel[1]->fd, .events = POLLIN};
 
 	return poll(&p, 1, wait ? VERBS_GUARD_S * 1000 : 0) == 1 && take_event(e, 1);
+}
+
+void verbs_async(struct verbs_end *e, unsigned n, const char *word)
+{
+	const int64_t until = now_ms() + patience(verbs_way.event_ms);
+	struct pollfd p = {.fd = e->ctx->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+	unsigned got = 0;
+
+	for (;;) {
+		while (ibv_get_async_event(e->ctx, &event) == 0) {
+			verbs_say(e, "%s%s", word, scenario_event_name(event.event_type));
+			ibv_ack_async_event(&event);
+			got++;
+		}
+		if (got >= n || now_ms() >= until)
+			return;
+		poll(&p, 1, (int)MAX(until - now_ms(), 0));
+	}
 }

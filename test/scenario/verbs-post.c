@@ -49,7 +49,7 @@ static void set_remote(const struct verbs_end *e, const struct scenario_request 
 		return;
 	}
 	wr->wr.ud.ah = e->ah;
-	wr->wr.ud.remote_qpn = e->peer.qpn;
+	wr->wr.ud.remote_qpn = r->remote_qpn ? r->remote_qpn : e->peer.qpn;
 	wr->wr.ud.remote_qkey = r->qkey ? r->qkey : e->setup.qkey;
 }
 

@@ -304,6 +304,31 @@ static bool cq_event(void *world, unsigned end, bool wait)
 	       0;
 }
 
+static const char *events(void *world, unsigned end, unsigned n)
+{
+	return looked(world, end, VERBS_ASYNC, n);
+}
+
+static uint32_t qpn(void *world, unsigned end)
+{
+	return ((struct world *)world)->self[end].qpn;
+}
+
+static bool vendor_err(void *world, unsigned end, uint32_t *value)
+{
+	const int got = do_with(world, end, (struct verbs_call){.what = VERBS_VENDOR_ERR}, NULL);
+
+	*value = (uint32_t)got;
+	return got != -EOPNOTSUPP;
+}
+
+static int srq(void *world, unsigned end, const struct scenario_srq *c)
+{
+	const struct verbs_call call = {.what = VERBS_SRQ_LIMIT, .number = c->n};
+
+	return c->what == SCENARIO_SRQ_LIMIT ? do_with(world, end, call, NULL) : -EOPNOTSUPP;
+}
+
 static int kill_end(void *world, unsigned end)
 {
 	if (!is_remote(end))
@@ -336,4 +361,8 @@ const struct scenario_backend scenario_verbs = {
 	.arm = arm,
 	.cq_event = cq_event,
 	.kill = kill_end,
+	.events = events,
+	.vendor_err = vendor_err,
+	.qpn = qpn,
+	.srq = srq,
 };

@@ -9,10 +9,13 @@ extern const struct scenario_backend scenario_verbs;
 
 /** How this process uses verbs: 0 or 1, as getopt_long() sets them. */
 struct verbs_way {
-	int wr;	     /* posts by ibv_wr_*, otherwise by ibv_post_send() */
-	int cq_ex;   /* polls by ibv_start_poll(), otherwise by ibv_poll_cq() */
-	int events;  /* sleeps on the completion channel */
-	int rxe_inv; /* the flag of a SEND with invalidate is rxe's: IBV_WC_IP_CSUM_OK */
+	int wr;		/* posts by ibv_wr_*, otherwise by ibv_post_send() */
+	int cq_ex;	/* polls by ibv_start_poll(), otherwise by ibv_poll_cq() */
+	int events;	/* sleeps on the completion channel */
+	int vendor_err; /* the device is rocemu's, and vendor_err its reasons */
+	int wait_ms;	/* for completions at most; 0: VERBS_GUARD_S */
+	int event_ms;	/* for asynchronous events, the same */
+	int rxe_inv;	/* the flag of a SEND with invalidate is rxe's: IBV_WC_IP_CSUM_OK */
 };
 extern struct verbs_way verbs_way;
 

@@ -30,7 +30,8 @@ struct end {
 	uint32_t srqn[SRQS_MAX];
 	unsigned srqs; /* that were made */
 	struct rocemu_xrcd *xrcd;
-	struct rocemu_qp *qp;
+	struct rocemu_qp *qp; /* NULL once destroyed */
+	uint32_t qpn;
 	struct rocemu_mw *mw;		      /* or NULL */
 	struct rocemu_mr *mr[SCENARIO_AREAS]; /* NULL once deregistered */
 	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
@@ -40,6 +41,7 @@ struct end {
 	struct reason reason[REASONS]; /* the first ones */
 	unsigned given, taken;	       /* of them */
 	uint32_t vendor_err;	       /* of the last completion */
+	uint32_t first_vendor_err;     /* of the first that failed and was not flushed */
 	struct rocemu_packet last;     /* that it sent; its payload is below */
 	bool sent;
 	size_t log_len;
@@ -126,6 +128,8 @@ void say(struct end *e, const char *fmt, ...) __attribute__((format(printf, 2, 3
 void say_drop(struct end *e, enum rocemu_drop why);
 /** Completions. */
 void say_completions(struct end *e);
+/** The names of events. Valid until the next call. */
+const char *take_events(struct end *e);
 /** These, events, and the error state. */
 void say_rest(struct end *e);
 
