@@ -18,6 +18,12 @@ struct command {
 
 /* ---- what is done ---- */
 
+/** A network that loses, doubles or delays packets, or receives that are not found on purpose. */
+static bool is_bad(const struct scenario_setup *s)
+{
+	return s->loss || s->dup || s->reorder || s->rnr_chance;
+}
+
 static bool begin(struct round *r, unsigned ends)
 {
 	int error = 0;
@@ -27,6 +33,8 @@ static bool begin(struct round *r, unsigned ends)
 		return refuse(r, "there are queue pairs already");
 	if (!read_setup(r))
 		return false;
+	if (is_bad(&r->setup) && !r->b->lose)
+		return cannot(r, "a bad link");
 	r->world = r->b->start(&r->setup, &error);
 	if (error == -EOPNOTSUPP)
 		return cannot(r, "such a queue pair");
