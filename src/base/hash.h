@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Intrusive hash table that grows with its entries. One that is all zeros is empty. Several entries
- * may have one key, so a look-up compares what the key was made of. Adding never fails: without
- * memory for more buckets, chains become longer. A header only, since the transport, which is a
- * library of its own, uses no other part of base.
+ * may have one key, so a look-up compares what the key was made of; the newest comes first. Adding
+ * never fails: without memory for more buckets, chains become longer. Removing costs the same in a
+ * long chain, and does nothing to an entry that is in no table (all zeros, or removed). A header
+ * only, since the transport, which is a library of its own, uses no other part of base.
+ *
+ * Keys that others choose (peers, users) are made by prf_hash() under a secret key. hash_bytes() is
+ * for what only this process or the host's administrator chooses.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -16,7 +20,7 @@
 #include "base/util.h"
 
 struct hash_node {
-	struct hash_node *next; /* of its bucket */
+	struct hash_node *next, *prev; /* of its bucket; NULL: the last, the first */
 	uint64_t key;
 };
 
@@ -57,8 +61,24 @@ static inline void hash_put(struct hash *h, struct hash_node *n)
 {
 	struct hash_node **b = hash_bucket(h, n->key);
 
+	n->prev = NULL;
 	n->next = *b;
+	if (n->next)
+		n->next->prev = n;
 	*b = n;
+}
+
+/** The last ones first, so that they stay behind newer ones. */
+static inline void hash_put_chain(struct hash *h, struct hash_node *n)
+{
+	struct hash_node *prev;
+
+	while (n && n->next)
+		n = n->next;
+	for (; n; n = prev) {
+		prev = n->prev;
+		hash_put(h, n);
+	}
 }
 
 /** Not inlined: in the transport, functions of such names alone allocate. */
@@ -72,19 +92,13 @@ static __attribute__((noinline, unused)) void hash_resize(struct hash *h, size_t
 	h->bucket = bucket;
 	h->buckets = buckets;
 	h->one = NULL;
-	for (size_t i = 0; i < MAX(old.buckets, (size_t)1); i++) {
-		struct hash_node *next, *e = old.buckets ? old.bucket[i] : old.one;
-
-		for (; e; e = next) {
-			next = e->next;
-			hash_put(h, e);
-		}
-	}
+	for (size_t i = 0; i < MAX(old.buckets, (size_t)1); i++)
+		hash_put_chain(h, old.buckets ? old.bucket[i] : old.one);
 	free(old.bucket);
 }
 
-/** Empty it, and free its own memory. */
-static inline void hash_fini(struct hash *h)
+/** Empty it, and free its own memory. Not inlined: see hash_resize(). */
+static __attribute__((noinline, unused)) void hash_fini(struct hash *h)
 {
 	free(h->bucket);
 	*h = (struct hash){0};
@@ -100,14 +114,20 @@ static inline void hash_add(struct hash *h, struct hash_node *n, uint64_t key)
 	h->n++;
 }
 
-/** n is in h. With the last entry goes the table's own memory. */
+/** n is in h or in no table. With the last entry goes the table's own memory. */
 static inline void hash_remove(struct hash *h, struct hash_node *n)
 {
-	struct hash_node **p = hash_bucket(h, n->key);
+	struct hash_node **b = hash_bucket(h, n->key);
 
-	while (*p != n)
-		p = &(*p)->next;
-	*p = n->next;
+	if (n->prev)
+		n->prev->next = n->next;
+	else if (*b == n)
+		*b = n->next;
+	else
+		return;
+	if (n->next)
+		n->next->prev = n->prev;
+	n->next = n->prev = NULL;
 	if (--h->n == 0)
 		hash_fini(h);
 }
