@@ -18,6 +18,11 @@ struct queued {
 	struct gsi_frame frame;
 };
 
+struct exit_reg {
+	struct hash_node node;	/* in agent_gsi.exits, by communication ID */
+	struct gsi_frame frame; /* as it is sent */
+};
+
 bool agent_gsi_is_ours(const struct agent_gsi *c)
 {
 	return c->pid == getpid();
@@ -170,6 +175,11 @@ static void send_exit(struct agent_gsi *c, const struct gsi_frame *f)
 		drop(c);
 }
 
+static struct exit_reg *find_exit(const struct agent_gsi *c, uint32_t comm_id)
+{
+	return hash_entry_(hash_find(&c->exits, comm_id), struct exit_reg, node);
+}
+
 int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad)
 {
 	struct exit_reg *e;
@@ -179,14 +189,14 @@ int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent
 	if (comm_id >> AGENT_GSI_ID_BITS != c->number)
 		return -EINVAL;
 	MUTEX_HELD(&c->lock);
-	e = regs_find(&c->exits, comm_id);
+	e = find_exit(c, comm_id);
 	if (!e) {
 		if (c->exits.n >= AGENT_GSI_EXITS_MAX)
 			return -ENOBUFS;
 		e = calloc(1, sizeof(*e));
 		if (!e)
 			return -ENOMEM;
-		regs_add(&c->exits, &e->reg, comm_id);
+		hash_add(&c->exits, &e->node, comm_id);
 	}
 	e->frame = (struct gsi_frame){.magic = GSI_FRAME_MAGIC,
 				      .type = GSI_FRAME_EXIT_SET,
@@ -205,10 +215,11 @@ int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id)
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
 	MUTEX_HELD(&c->lock);
-	e = regs_find(&c->exits, comm_id);
+	e = find_exit(c, comm_id);
 	if (!e)
 		return 0;
-	regs_drop(&c->exits, &e->reg);
+	hash_remove(&c->exits, &e->node);
+	free(e);
 	send_exit(c, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
 					 .type = GSI_FRAME_EXIT_CLEAR,
 					 .comm_id = comm_id});
@@ -221,15 +232,12 @@ static int send_exits(struct agent_gsi *c)
 {
 	int r = 0;
 
-	for (unsigned i = 0; i < REGS_BUCKETS; i++) {
-		list_for_each (it, &c->exits.buckets[i]) {
-			r = send_frame(c, &list_entry(it, struct exit_reg, reg.node)->frame,
-				       QUEUE_MAX_EXIT);
-			if (r)
-				return r;
-		}
+	hash_for_all (e, struct exit_reg, node, &c->exits) {
+		r = send_frame(c, &e->frame, QUEUE_MAX_EXIT);
+		if (r)
+			break;
 	}
-	return 0;
+	return r;
 }
 
 int frames_install(struct agent_gsi *c)
@@ -259,7 +267,6 @@ int frames_init(struct agent_gsi *c)
 {
 	mutex_init(&c->lock);
 	list_init(&c->queue);
-	regs_init(&c->exits);
 	c->frames = -1;
 	c->watch = epoll_create1(EPOLL_CLOEXEC);
 	return c->watch < 0 ? -errno : 0;
@@ -274,5 +281,7 @@ void frames_forget(struct agent_gsi *c)
 void frames_fini(struct agent_gsi *c)
 {
 	drop_queue(c);
-	regs_fini(&c->exits);
+	hash_for_all (e, struct exit_reg, node, &c->exits)
+		free(e);
+	hash_fini(&c->exits);
 }

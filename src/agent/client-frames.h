@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A GSI client's members and their locks. client-gsi.c has the calls that wait for the agent,
- * client-frames.c those that never wait.
+ * client-frames.c those that never wait. Each keeps what it has registered for the next agent.
  */
 #ifndef AGENT_CLIENT_FRAMES_H
 #define AGENT_CLIENT_FRAMES_H
@@ -9,8 +9,9 @@
 #include <sys/types.h>
 
 #include "agent/client-gsi.h"
-#include "agent/client-regs.h"
 #include "agent/link.h"
+#include "base/hash.h"
+#include "base/list.h"
 #include "base/mutex.h"
 
 struct agent_gsi {
@@ -24,7 +25,7 @@ struct agent_gsi {
 	/* Of struct opened, owned: in turn, and by address. */
 	struct list opened;
 	struct hash by_address;
-	struct regs bindings; /* of struct binding */
+	struct hash bindings; /* of struct binding; owned */
 	uint32_t last_key;    /* of a binding */
 
 	/* Guards the members below. Nothing waits under it. Taken after requests. */
@@ -34,7 +35,7 @@ struct agent_gsi {
 	unsigned queued;
 	unsigned taken;	   /* frames that have left the queue, modulo 2^32 */
 	bool stalled;	   /* agent_gsi_drain() has waited in vain */
-	struct regs exits; /* of struct exit_reg */
+	struct hash exits; /* of struct exit_reg; owned */
 };
 
 /** -errno, frames_forget() and frames_fini() are due then, too. */

@@ -15,6 +15,20 @@
 #include "base/log.h"
 #include "base/util.h"
 
+struct opened {
+	struct list node;
+	struct hash_node by_address;
+	struct rocemu_gid addr;
+	uint32_t scope_id;
+};
+
+struct binding {
+	struct hash_node node; /* in agent_gsi.bindings, by key */
+	uint32_t key;
+	bool listens;
+	struct agent_gsi_bind bind;
+};
+
 static int fail(int err, char text[static AGENT_TEXT_MAX], const char *why)
 {
 	snprintf(text, AGENT_TEXT_MAX, "%s", why);
@@ -48,7 +62,6 @@ int agent_gsi_new(struct agent_gsi **out, char text[static AGENT_TEXT_MAX])
 	mutex_init(&c->requests);
 	link_init(&c->link, AGENT_GSI);
 	list_init(&c->opened);
-	regs_init(&c->bindings);
 	*out = c;
 	r = frames_init(c);
 	r = r ? fail(r, text, strerror(-r)) : agent_gsi_join(c, text);
@@ -76,7 +89,9 @@ void agent_gsi_free(struct agent_gsi *c)
 	hash_fini(&c->by_address);
 	list_for_each_safe (it, next, &c->opened)
 		free(list_entry(it, struct opened, node));
-	regs_fini(&c->bindings);
+	hash_for_all (b, struct binding, node, &c->bindings)
+		free(b);
+	hash_fini(&c->bindings);
 	free(c);
 }
 
@@ -103,7 +118,7 @@ static struct agent_msg address_msg(enum agent_msg_type type, const struct opene
 
 static struct agent_msg bind_msg(const struct binding *b)
 {
-	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->bind, b->reg.key, 0}};
+	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->bind, b->key, 0}};
 }
 
 static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
@@ -122,7 +137,8 @@ static void lose(struct agent_gsi *c, struct binding *b, char text[static AGENT_
 		 " at %s could not be registered again with the next agent: %s",
 		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
 	log_error("%s", text);
-	regs_drop(&c->bindings, &b->reg);
+	hash_remove(&c->bindings, &b->node);
+	free(b);
 }
 
 static int replay_opened(struct agent_gsi *c, struct opened *o, char text[static AGENT_TEXT_MAX])
@@ -143,7 +159,7 @@ static int replay_binding(struct agent_gsi *c, struct binding *b, char text[stat
 	uint64_t value;
 	int r = send_request(c, &m, &value, text);
 
-	m = key_msg(AGENT_GSI_LISTEN, b->reg.key);
+	m = key_msg(AGENT_GSI_LISTEN, b->key);
 	if (!r && b->listens)
 		r = send_request(c, &m, &value, text);
 	if (!r || c->link.fd < 0)
@@ -162,13 +178,11 @@ static int replay(struct agent_gsi *c, char text[static AGENT_TEXT_MAX])
 		if (r)
 			return r;
 	}
-	for (unsigned i = 0; i < REGS_BUCKETS; i++) {
-		list_for_each_safe (it, next, &c->bindings.buckets[i]) {
-			r = replay_binding(c, list_entry(it, struct binding, reg.node), text);
-			if (r < 0)
-				return r;
-			lost |= r;
-		}
+	hash_for_all (b, struct binding, node, &c->bindings) {
+		r = replay_binding(c, b, text);
+		if (r < 0)
+			return r;
+		lost |= r;
 	}
 	return lost;
 }
@@ -277,6 +291,11 @@ void agent_gsi_close(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_
 		(void)send_request(c, &m, &nothing, ignored);
 }
 
+static struct binding *find_binding(const struct agent_gsi *c, uint32_t key)
+{
+	return hash_entry_(hash_find(&c->bindings, key), struct binding, node);
+}
+
 int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key,
 		   char text[static AGENT_TEXT_MAX])
 {
@@ -295,17 +314,17 @@ int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *k
 		return fail(-ENOMEM, text, "out of memory");
 	b->bind = *bind;
 	do
-		b->reg.key = ++c->last_key;
-	while (regs_find(&c->bindings, b->reg.key));
+		b->key = ++c->last_key;
+	while (find_binding(c, b->key));
 	m = bind_msg(b);
 	r = request(c, &m, &b->bind.service_id, text);
 	if (r) {
 		free(b);
 		return r;
 	}
-	regs_add(&c->bindings, &b->reg, b->reg.key);
+	hash_add(&c->bindings, &b->node, b->key);
 	*bind = b->bind;
-	*key = b->reg.key;
+	*key = b->key;
 	return 0;
 }
 
@@ -319,14 +338,14 @@ int agent_gsi_listen(struct agent_gsi *c, uint32_t key, char text[static AGENT_T
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
 	MUTEX_HELD(&c->requests);
-	b = regs_find(&c->bindings, key);
+	b = find_binding(c, key);
 	if (!b)
 		return fail(-ENOENT, text, "no such binding");
 	if (b->listens)
 		return 0;
 	r = request(c, &m, &nothing, text);
 	/* The binding may have been lost with an agent. */
-	b = regs_find(&c->bindings, key);
+	b = find_binding(c, key);
 	if (!r && b)
 		b->listens = true;
 	return r;
@@ -342,10 +361,11 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
 	MUTEX_HELD(&c->requests);
-	b = regs_find(&c->bindings, key);
+	b = find_binding(c, key);
 	if (!b)
 		return -ENOENT;
-	regs_drop(&c->bindings, &b->reg);
+	hash_remove(&c->bindings, &b->node);
+	free(b);
 	/* An agent that died has lost it, and it is not registered with the next one. */
 	if (c->link.fd >= 0)
 		(void)send_request(c, &m, &nothing, ignored);
