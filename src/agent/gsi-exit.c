@@ -7,28 +7,25 @@
 
 #include "base/util.h"
 
-static struct list *bucket_of(struct gsi_exits *w, uint32_t comm_id)
+static uint64_t key_of(const struct gsi_exits *w, uint32_t comm_id)
 {
-	return &w->by_id[comm_id * 0x9e3779b1u >> 20];
+	const uint64_t word = comm_id;
+
+	return prf_hash(&w->prf, &word, 1);
 }
 
-void gsi_exits_init(struct gsi_exits *w, struct quotas *quotas)
+void gsi_exits_init(struct gsi_exits *w, struct quotas *quotas, struct prf prf)
 {
-	w->quotas = quotas;
-	for (unsigned i = 0; i < GSI_EXITS_BUCKETS; i++)
-		list_init(&w->by_id[i]);
+	*w = (struct gsi_exits){.quotas = quotas, .prf = prf};
 	for (unsigned i = 0; i < AGENT_GSI_CLIENTS; i++)
 		list_init(&w->lingering[i]);
 	for (unsigned i = 0; i < GSI_EXITS_QUEUES; i++)
 		list_init(&w->due[i]);
-	w->due_count = 0;
-	w->given_up = 0;
-	w->taken = NULL;
 }
 
 static struct gsi_exit_mad *find(struct gsi_exits *w, uint32_t comm_id)
 {
-	list_for_each_entry (e, struct gsi_exit_mad, by_id, bucket_of(w, comm_id)) {
+	hash_for_each (e, struct gsi_exit_mad, by_id, &w->by_id, key_of(w, comm_id)) {
 		if (e->comm_id == comm_id)
 			return e;
 	}
@@ -41,7 +38,7 @@ static void forget(struct gsi_exits *w, struct gsi_exit_mad *e)
 		w->due_count--;
 		list_remove(&e->by_due);
 	}
-	list_remove(&e->by_id);
+	hash_remove(&w->by_id, &e->by_id);
 	list_remove(&e->node);
 	quota_release(w->quotas, e->uid, QUOTA_EXIT_MADS, 1);
 	free(e);
@@ -73,7 +70,7 @@ int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count, 
 		}
 		e->comm_id = f->comm_id;
 		e->uid = uid;
-		list_append(bucket_of(w, f->comm_id), &e->by_id);
+		hash_add(&w->by_id, &e->by_id, key_of(w, f->comm_id));
 		list_append(of_client, &e->node);
 		++*count;
 	}
@@ -182,7 +179,7 @@ void gsi_exits_fini(struct gsi_exits *w)
 static void take_last(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
 	w->due_count--;
-	list_remove(&e->by_id);
+	hash_remove(&w->by_id, &e->by_id);
 	list_remove(&e->node);
 	quota_release(w->quotas, e->uid, QUOTA_EXIT_MADS, 1);
 	w->taken = e;

@@ -14,17 +14,18 @@
 #include "agent/gsi-frame.h"
 #include "agent/protocol.h"
 #include "agent/quota.h"
+#include "base/hash.h"
 #include "base/list.h"
+#include "base/prf.h"
 
 enum {
-	GSI_EXITS_BUCKETS = 4096,
 	GSI_EXITS_MS_MIN = 10,	  /* minimum between two sendings, whatever the client requested */
 	GSI_EXITS_MS_MAX = 60000, /* likewise */
 	GSI_EXITS_QUEUES = 33,	  /* one for each CM timeout, and one of what is not yet sent */
 };
 
 struct gsi_exit_mad {
-	struct list by_id;  /* in a bucket */
+	struct hash_node by_id;
 	struct list node;   /* in the list of a client that is alive, or of its number */
 	struct list by_due; /* in a queue, when it is due */
 	uint32_t comm_id;
@@ -39,7 +40,8 @@ struct gsi_exit_mad {
 
 struct gsi_exits {
 	struct quotas *quotas; /* borrowed */
-	struct list by_id[GSI_EXITS_BUCKETS];
+	struct prf prf; /* of the table's keys: users choose IDs, and peers which are looked up */
+	struct hash by_id;
 	struct list lingering[AGENT_GSI_CLIENTS]; /* of dead clients, by number */
 	/*
 	 * The same, the next to be sent first in each: all of a queue wait for the same time, so
@@ -51,7 +53,7 @@ struct gsi_exits {
 	struct gsi_exit_mad *taken; /* sent for the last time: owned until the next call */
 };
 
-void gsi_exits_init(struct gsi_exits *w, struct quotas *quotas);
+void gsi_exits_init(struct gsi_exits *w, struct quotas *quotas, struct prf prf);
 /** Free those that are due; the clients own their lists. */
 void gsi_exits_fini(struct gsi_exits *w);
 

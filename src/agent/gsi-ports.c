@@ -7,8 +7,13 @@
 
 #include <rocemu/cm.h>
 
+#include "base/util.h"
+
 /* How specifically a binding matches an address; 0: no match. */
 enum fit { FIT_NONE, FIT_ANY_BOTH, FIT_ANY, FIT_ADDR };
+
+/* The first word of a table's key: of which table. */
+enum { OF_SERVICE, OF_KEY };
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;
 
@@ -39,35 +44,37 @@ static bool conflict(const struct agent_gsi_bind *a, const struct agent_gsi_bind
 	return is_any(a) || is_any(b) || same_addr(a, b);
 }
 
-static unsigned service_bucket(uint64_t service_id)
+static uint64_t service_key(const struct gsi_ports *p, uint64_t service_id)
 {
-	return (unsigned)((service_id * 0x9e3779b97f4a7c15u) >> 52);
+	const uint64_t words[] = {OF_SERVICE, service_id};
+
+	return prf_hash(&p->prf, words, ARRAY_LEN(words));
 }
 
-static unsigned key_bucket(uint16_t number, uint32_t key)
+static uint64_t key_key(const struct gsi_ports *p, uint16_t number, uint32_t key)
 {
-	return (unsigned)((((uint64_t)number << 32 | key) * 0x9e3779b97f4a7c15u) >> 52);
+	const uint64_t words[] = {OF_KEY, (uint64_t)number << 32 | key};
+
+	return prf_hash(&p->prf, words, ARRAY_LEN(words));
 }
 
-void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t seed)
+void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, struct prf prf)
 {
-	*p = (struct gsi_ports){.first = first, .last = last};
-	for (unsigned i = 0; i < GSI_PORTS_BUCKETS; i++) {
-		list_init(&p->by_service[i]);
-		list_init(&p->by_key[i]);
-	}
-	rng_init(&p->rng, seed);
+	*p = (struct gsi_ports){.first = first, .last = last, .prf = prf};
 }
 
-/* The next binding of a service ID after another one; NULL: the first; @return NULL: no more. */
+/*
+ * The next binding of a service ID after another one, which is newer; NULL: the first. @return
+ * NULL: no more.
+ */
 static struct gsi_port *next_of(const struct gsi_ports *p, const struct gsi_port *last,
 				uint64_t service_id)
 {
-	const struct list *bucket = &p->by_service[service_bucket(service_id)];
-	struct list *it = last ? last->by_service.next : bucket->next;
+	struct hash_node *n = last ? hash_next(&last->by_service)
+				   : hash_find(&p->by_service, service_key(p, service_id));
 
-	for (; it != bucket; it = it->next) {
-		struct gsi_port *port = list_entry(it, struct gsi_port, by_service);
+	for (; n; n = hash_next(n)) {
+		struct gsi_port *port = container_of(n, struct gsi_port, by_service);
 
 		if (port->bind.service_id == service_id)
 			return port;
@@ -78,7 +85,7 @@ static struct gsi_port *next_of(const struct gsi_ports *p, const struct gsi_port
 /* From a random place on, so that a port is not given out again soon. */
 static int pick_port(struct gsi_ports *p, struct agent_gsi_bind *b)
 {
-	uint32_t n = (uint32_t)p->last - p->first + 1, at = rng_below(&p->rng, n);
+	uint32_t n = (uint32_t)p->last - p->first + 1, at = prf_below(&p->prf, n);
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t service_id = b->service_id | (uint64_t)(p->first + (at + i) % n);
@@ -93,9 +100,7 @@ static int pick_port(struct gsi_ports *p, struct agent_gsi_bind *b)
 
 static struct gsi_port *find_key(struct gsi_ports *p, uint16_t number, uint32_t key)
 {
-	struct list *bucket = &p->by_key[key_bucket(number, key)];
-
-	list_for_each_entry (port, struct gsi_port, by_key, bucket)
+	hash_for_each (port, struct gsi_port, by_key, &p->by_key, key_key(p, number, key))
 		if (port->number == number && port->key == key)
 			return port;
 	return NULL;
@@ -132,8 +137,8 @@ int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t uid, uint32_t 
 	port->uid = uid;
 	port->key = key;
 	port->bind = *b;
-	list_append(&p->by_service[service_bucket(b->service_id)], &port->by_service);
-	list_append(&p->by_key[key_bucket(number, key)], &port->by_key);
+	hash_add(&p->by_service, &port->by_service, service_key(p, b->service_id));
+	hash_add(&p->by_key, &port->by_key, key_key(p, number, key));
 	list_append(of_client, &port->of_client);
 	return 0;
 }
@@ -157,8 +162,8 @@ static void port_free(struct gsi_ports *p, struct gsi_port *port)
 {
 	if (port->listens)
 		p->listeners--;
-	list_remove(&port->by_service);
-	list_remove(&port->by_key);
+	hash_remove(&p->by_service, &port->by_service);
+	hash_remove(&p->by_key, &port->by_key);
 	list_remove(&port->of_client);
 	free(port);
 }
@@ -206,7 +211,8 @@ const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t servic
 	for (const struct gsi_port *port = NULL; (port = next_of(p, port, service_id));) {
 		enum fit fit = port->listens ? fit_of(port, addr, scope_id, open) : FIT_NONE;
 
-		if (fit > best_fit) {
+		/* Of equal ones the oldest, which comes last. */
+		if (fit != FIT_NONE && fit >= best_fit) {
 			best = port;
 			best_fit = fit;
 		}

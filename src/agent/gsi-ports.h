@@ -11,31 +11,30 @@
 
 #include "agent/seat-set.h"
 #include "agent/protocol.h"
+#include "base/hash.h"
 #include "base/list.h"
-#include "base/rng.h"
-
-enum { GSI_PORTS_BUCKETS = 4096 };
+#include "base/prf.h"
 
 /** A binding. */
 struct gsi_port {
-	struct list by_service, by_key; /* in a bucket of struct gsi_ports */
-	struct list of_client;		/* in a list of its owner */
-	uint16_t number;		/* of the client */
-	uint32_t uid;			/* the client's user */
-	uint32_t key;			/* the client's name for it */
+	struct hash_node by_service, by_key; /* in tables of struct gsi_ports */
+	struct list of_client;		     /* in a list of its owner */
+	uint16_t number;		     /* of the client */
+	uint32_t uid;			     /* the client's user */
+	uint32_t key;			     /* the client's name for it */
 	bool listens;
 	struct agent_gsi_bind bind;
 };
 
 struct gsi_ports {
-	struct list by_service[GSI_PORTS_BUCKETS], by_key[GSI_PORTS_BUCKETS];
+	struct hash by_service, by_key;
+	struct prf prf;	      /* of the tables' keys: users choose service IDs and keys */
 	uint16_t first, last; /* of the ports that are given out */
-	struct rng rng;
 	unsigned listeners;
 };
 
 /** first..last: the ports to choose from when none is requested. */
-void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t seed);
+void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, struct prf prf);
 
 /**
  * Take a port or service ID, as agent_gsi_bind(). b->service_id is filled in when the port is 0.

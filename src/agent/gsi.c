@@ -50,21 +50,20 @@ static void on_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_fram
 
 void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store, bool limited)
 {
-	uint64_t seed = link_now_ms(), key[2] = {0};
+	uint64_t key[2] = {link_now_ms()};
 	uint16_t first, last;
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
+
+	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)
 		log_debug("no random numbers yet: using the clock");
 	*gsi = (struct gsi){.loop = loop, .store = store, .on_frame = on_frame};
-	rng_init(&gsi->rng, seed);
-	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)
-		key[0] = seed;
+	gsi->prf = (struct prf){.key = {key[0], key[1]}};
 	gsi_sources_init(&gsi->sources, key);
 	local_port_range(&first, &last);
-	gsi_ports_init(&gsi->ports, first, last, rng_u64(&gsi->rng));
+	gsi_ports_init(&gsi->ports, first, last, prf_derive(&gsi->prf));
 	quotas_init(&gsi->quotas, limited);
-	gsi_exits_init(&gsi->exit_mads, &gsi->quotas);
+	gsi_exits_init(&gsi->exit_mads, &gsi->quotas, prf_derive(&gsi->prf));
 	/* At random, so that numbers of an earlier agent's clients are not used again soon. */
-	gsi->last_number = (uint16_t)rng_below(&gsi->rng, AGENT_GSI_CLIENTS);
+	gsi->last_number = (uint16_t)prf_below(&gsi->prf, AGENT_GSI_CLIENTS);
 	ev_init(&gsi->exit_timer, on_exit_timer);
 	ev_init(&gsi->early_timer, on_early_timer);
 	gsi->exit_timer.data = gsi->early_timer.data = gsi;

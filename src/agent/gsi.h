@@ -31,7 +31,7 @@
 #include "agent/qp1.h"
 #include "agent/quota.h"
 #include "agent/store.h"
-#include "base/rng.h"
+#include "base/prf.h"
 
 struct gsi {
 	struct ev_loop *loop; /* borrowed */
@@ -56,7 +56,7 @@ struct gsi {
 	void (*on_frame)(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 	void *user;
 	bool leaving; /* clients continue, and register their exit MADs with the next agent */
-	struct rng rng;
+	struct prf prf;
 	struct gsi_sources sources;
 	struct qp1_turns turns;
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];

@@ -306,7 +306,7 @@ struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *gr
 	q->ops = ops;
 	q->group = group;
 	q->loop = loop;
-	q->psn = rng_u32(&gsi->rng);
+	q->psn = prf_u32(&gsi->prf);
 	/* Unusual, but as good: receivers do not look at the source port. */
 	q->sport = AGENT_PORT;
 	/* Then the kernel splits what a sender's burst merged. */

@@ -66,6 +66,12 @@ static inline uint64_t prf_u64(struct prf *p)
 	return prf_hash(p, &n, 1);
 }
 
+/** Another one: numbers of the first do not help to compute its numbers. */
+static inline struct prf prf_derive(struct prf *p)
+{
+	return (struct prf){.key = {prf_u64(p), prf_u64(p)}};
+}
+
 /** The upper half of one. */
 static inline uint32_t prf_u32(struct prf *p)
 {

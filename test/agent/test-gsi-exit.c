@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "chain.h"
 #include "test.h"
 
 enum { ANN = 1001, BOB, CODE_17_MS = 12, ID = 5 << AGENT_GSI_ID_BITS };
@@ -17,7 +18,7 @@ static unsigned count;
 static void fresh(void)
 {
 	quotas_init(&quotas, true);
-	gsi_exits_init(&exit_mads, &quotas);
+	gsi_exits_init(&exit_mads, &quotas, (struct prf){0});
 	list_init(&mine);
 	count = 0;
 }
@@ -163,6 +164,19 @@ TEST(gsi_exits, client_is_back__its_exit_mads_are_not_sent)
 }
 
 /* Their clients may have ended, and more clients come. */
+TEST(gsi_exits, ids_that_collide_without_a_key__chains_stay_short)
+{
+	uint64_t id = ID;
+
+	fresh();
+	for (unsigned i = 0; i < 1000; i++) {
+		id = chain_next(id);
+		assert_int_equal(set((uint32_t)id, 1, 0, false), 0);
+	}
+	assert_in_range(chain_longest(&exit_mads.by_id), 1, CHAIN_MOST);
+	gsi_exits_forget(&exit_mads, &mine);
+}
+
 TEST(gsi_exits, too_many_of_a_user__refused_and_others_are_served)
 {
 	const struct gsi_frame of_bob = {.comm_id = 9 << AGENT_GSI_ID_BITS};

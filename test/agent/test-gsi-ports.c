@@ -6,6 +6,7 @@
 
 #include <rocemu/cm.h>
 
+#include "chain.h"
 #include "test.h"
 
 #define TCP(port) rocemu_cm_service_id(ROCEMU_PS_TCP, port)
@@ -23,7 +24,7 @@ static uint32_t next_key, user;
 
 static void fresh(void)
 {
-	gsi_ports_init(&ports, 50000, 50009, 1);
+	gsi_ports_init(&ports, 50000, 50009, (struct prf){0});
 	list_init(&mine);
 	next_key = 0;
 }
@@ -169,6 +170,35 @@ TEST(gsi_ports, several_listen__the_most_specific_is_found)
 	assert_int_equal(gsi_ports_unbind(&ports, 3, 3), 0);
 	assert_int_equal(gsi_ports_listen(&ports, 4, 4), 0);
 	assert_int_equal(who(&one4, 0, &open), 4);
+	gsi_ports_drop(&ports, &mine);
+}
+
+TEST(gsi_ports, wildcards_of_two_interfaces__the_older_is_found)
+{
+	struct seat_set open = {{0}};
+
+	fresh();
+	for (uint16_t i = 1; i <= 20; i++) {
+		seat_set_add(&open, i);
+		assert_int_equal(bind_at(i, TCP(7), &any6, i, R), 0);
+		assert_int_equal(gsi_ports_listen(&ports, i, i), 0);
+		assert_int_equal(who(&one6, 0, &open), 1);
+	}
+	gsi_ports_drop(&ports, &mine);
+}
+
+TEST(gsi_ports, service_ids_that_collide_without_a_key__chains_stay_short)
+{
+	uint64_t service_id = 0;
+
+	fresh();
+	for (unsigned i = 0; i < 1000; i++) {
+		service_id = chain_next(service_id);
+		next_key = (uint32_t)service_id;
+		assert_int_equal(bind_at(0, service_id, &one4, 0, 0), 0);
+	}
+	assert_in_range(chain_longest(&ports.by_service), 1, CHAIN_MOST);
+	assert_in_range(chain_longest(&ports.by_key), 1, CHAIN_MOST);
 	gsi_ports_drop(&ports, &mine);
 }
 

@@ -16,6 +16,7 @@ static void *calloc_or_not(size_t n, size_t size)
 #undef calloc
 
 #include "base/rng.h"
+#include "chain.h"
 #include "test.h"
 
 enum { ENTRIES = 5000, KEYS = 1000 };
@@ -119,17 +120,11 @@ static unsigned longest(uint64_t step)
 {
 	static struct entry all[4096];
 	struct hash h = {0};
-	unsigned most = 0;
+	unsigned most;
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		hash_add(&h, &all[i].node, i * step);
-	for (size_t i = 0; i < h.buckets; i++) {
-		unsigned n = 0;
-
-		for (const struct hash_node *e = h.bucket[i]; e; e = e->next)
-			n++;
-		most = MAX(most, n);
-	}
+	most = chain_longest(&h);
 	hash_fini(&h);
 	return most;
 }

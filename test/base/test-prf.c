@@ -26,6 +26,17 @@ TEST(prf, numbers__differ_by_key_and_in_turn)
 	assert_true(first == prf_u64(&again));
 }
 
+TEST(prf, derived__differs_each_time_and_repeats_by_key)
+{
+	struct prf a = {.key = {1, 2}}, again = {.key = {1, 2}};
+	struct prf of_a = prf_derive(&a), other = prf_derive(&a), of_again = prf_derive(&again);
+	uint64_t first = prf_u64(&of_a);
+
+	assert_true(first != prf_u64(&other));
+	assert_true(first == prf_u64(&of_again));
+	assert_true(first != prf_u64(&(struct prf){.key = {1, 2}}));
+}
+
 static unsigned fill(struct share *s, unsigned cell, uint32_t limit)
 {
 	unsigned n = 0;
