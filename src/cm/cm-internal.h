@@ -16,6 +16,7 @@
 #ifndef CM_CM_INTERNAL_H
 #define CM_CM_INTERNAL_H
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/prf.h"
 #include "base/share.h"
@@ -24,7 +25,6 @@
 #include "transport/timer.h"
 
 enum {
-	CM_BUCKETS = 1024, /* of each hash table; a power of 2 */
 	CM_ID_COUNT = 1 << CM_ID_PREFIX_SHIFT,
 	CM_ANSWERS = 64, /* answers without a connection that may wait to be sent */
 	CM_UNASKED = 16, /* see xchg_may_repeat() */
@@ -59,15 +59,13 @@ struct cm {
 	uint16_t earned[SHARE_CELLS]; /* see xchg_answered() */
 	struct share half_open;	      /* requests that wait for their consumer */
 	struct list listeners;	      /* of cm_listener.link; owned */
-	struct list
-		by_id[CM_BUCKETS]; /* of cm_conn.id_link, all; by local communication ID; owned */
-	struct list by_remote[CM_BUCKETS]; /* of cm_conn.remote_link, by remote communication ID,
-					      GUID and address */
-	struct list by_qpn[CM_BUCKETS]; /* of cm_conn.qpn_link, by remote QPN, GUID and address */
-	struct list
-		sidrs_active[CM_BUCKETS]; /* of cm_sidr.link, active ones; by request ID; owned */
-	struct list sidrs[CM_BUCKETS]; /* of cm_sidr.link, passive ones; by request ID, address and
-					  TID; owned */
+	struct hash by_id;	  /* of cm_conn.id_link, all; by local communication ID; owned */
+	struct hash by_remote;	  /* of cm_conn.remote_link, by remote communication ID, GUID and
+				     address */
+	struct hash by_qpn;	  /* of cm_conn.qpn_link, by remote QPN, GUID and address */
+	struct hash sidrs_active; /* of cm_sidr.link, active ones; by request ID; owned */
+	struct hash
+		sidrs; /* of cm_sidr.link, passive ones; by request ID, address and TID; owned */
 	struct list peers; /* of cm_conn.peer_link: peer to peer, in REQ_SENT or MRA_REQ_RCVD */
 	struct cm_mad answers[CM_ANSWERS]; /* ring */
 	uint32_t answer_first, answer_count;
@@ -90,7 +88,8 @@ enum exit_kind { EXIT_NONE, EXIT_REJ_TIMEOUT, EXIT_REJ, EXIT_DREQ, EXIT_DREP };
 
 struct cm_conn {
 	struct xchg x;
-	struct list id_link, remote_link, qpn_link, peer_link, listener_link, exit_link;
+	struct hash_node id_link, remote_link, qpn_link;
+	struct list peer_link, listener_link, exit_link;
 	struct cm_listener *listener; /* borrowed until it is freed, which sets this to NULL */
 	enum cm_state state;
 	enum lap_state lap;
@@ -121,7 +120,8 @@ struct cm_conn {
 
 struct cm_sidr {
 	struct xchg x;
-	struct list link, listener_link;
+	struct hash_node link;
+	struct list listener_link;
 	struct cm_listener *listener; /* as of a connection; passive side */
 	bool active;
 	bool answered;
@@ -132,14 +132,14 @@ struct cm_sidr {
 };
 
 /* id.c */
-/** Bucket of a local ID. */
-uint32_t cm_bucket(const struct cm *cm, uint32_t id);
+/** A local ID, as a table's key. */
+uint64_t cm_key(const struct cm *cm, uint32_t id);
 /**
- * Bucket of values that a peer chose: a number, another one that distinguishes its objects, and its
- * address.
+ * The same of values that a peer chose: a number, another one that distinguishes its objects, and
+ * its address.
  */
-uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
-			const struct rocemu_gid *peer);
+uint64_t cm_key_peer(const struct cm *cm, uint32_t number, uint64_t other,
+		     const struct rocemu_gid *peer);
 /** Cell of a peer, from which MADs come, in struct share. */
 unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport);
 /** A new communication or request ID. */
@@ -190,6 +190,8 @@ struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			      const struct rocemu_gid *peer);
 /** The peer's communication ID and QP are known from now on. */
 void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint32_t qpn);
+/** Do not find it by the peer's communication ID any more. */
+void conn_forget_remote(struct cm_conn *c);
 void conn_set_state(struct cm_conn *c, enum cm_state state);
 /** The REQ of the connection is known: take this side's intervals and retries from it. */
 void conn_set_times(struct cm_conn *c);

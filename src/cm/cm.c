@@ -28,13 +28,6 @@ struct cm *cm_new(const struct cm_config *config)
 	list_init(&cm->exit_mads);
 	list_init(&cm->listeners);
 	list_init(&cm->peers);
-	for (unsigned i = 0; i < CM_BUCKETS; i++) {
-		list_init(&cm->by_id[i]);
-		list_init(&cm->by_remote[i]);
-		list_init(&cm->by_qpn[i]);
-		list_init(&cm->sidrs[i]);
-		list_init(&cm->sidrs_active[i]);
-	}
 	for (unsigned i = 0; i < SHARE_CELLS; i++)
 		list_init(&cm->lingering[i]);
 	return cm;
@@ -45,14 +38,12 @@ void cm_free(struct cm *cm)
 	if (!cm)
 		return;
 	event_list_fini(cm);
-	for (unsigned i = 0; i < CM_BUCKETS; i++) {
-		list_for_each_safe (it, next, &cm->by_id[i])
-			conn_free(list_entry(it, struct cm_conn, id_link));
-		list_for_each_safe (it, next, &cm->sidrs[i])
-			sidr_free(list_entry(it, struct cm_sidr, link));
-		list_for_each_safe (it, next, &cm->sidrs_active[i])
-			sidr_free(list_entry(it, struct cm_sidr, link));
-	}
+	hash_for_all (c, struct cm_conn, id_link, &cm->by_id)
+		conn_free(c);
+	hash_for_all (s, struct cm_sidr, link, &cm->sidrs)
+		sidr_free(s);
+	hash_for_all (s, struct cm_sidr, link, &cm->sidrs_active)
+		sidr_free(s);
 	list_for_each_safe (it, next, &cm->listeners)
 		listener_free(list_entry(it, struct cm_listener, link));
 	timer_heap_fini(&cm->timers);

@@ -29,16 +29,13 @@ struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active)
 		return NULL;
 	}
 	xchg_init(&c->x, cm, &conn_ops, addr);
-	list_init(&c->id_link);
-	list_init(&c->remote_link);
-	list_init(&c->qpn_link);
 	list_init(&c->peer_link);
 	list_init(&c->listener_link);
 	list_init(&c->exit_link);
 	c->active = active;
 	c->local_id = cm_id_next(cm);
 	c->own_tid = cm_tid_next(cm);
-	list_append(&cm->by_id[cm_bucket(cm, c->local_id)], &c->id_link);
+	hash_add(&cm->by_id, &c->id_link, cm_key(cm, c->local_id));
 	cm->stats.conns++;
 	return c;
 }
@@ -48,9 +45,9 @@ void conn_free(struct cm_conn *c)
 	struct cm *cm = c->x.cm;
 
 	conn_decided(c);
-	list_remove(&c->id_link);
-	list_remove(&c->remote_link);
-	list_remove(&c->qpn_link);
+	hash_remove(&cm->by_id, &c->id_link);
+	conn_forget_remote(c);
+	hash_remove(&cm->by_qpn, &c->qpn_link);
 	list_remove(&c->peer_link);
 	list_remove(&c->listener_link);
 	list_remove(&c->exit_link);
@@ -62,21 +59,17 @@ void conn_free(struct cm_conn *c)
 
 struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id)
 {
-	list_for_each (it, &cm->by_id[cm_bucket(cm, local_id)]) {
-		struct cm_conn *c = list_entry(it, struct cm_conn, id_link);
-
+	hash_for_each (c, struct cm_conn, id_link, &cm->by_id, cm_key(cm, local_id))
 		if (c->local_id == local_id)
 			return c;
-	}
 	return NULL;
 }
 
 struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64_t guid,
 				 const struct rocemu_gid *peer)
 {
-	list_for_each (it, &cm->by_remote[cm_bucket_peer(cm, remote_id, guid, peer)]) {
-		struct cm_conn *c = list_entry(it, struct cm_conn, remote_link);
-
+	hash_for_each (c, struct cm_conn, remote_link, &cm->by_remote,
+		       cm_key_peer(cm, remote_id, guid, peer)) {
 		if (c->remote_id == remote_id && c->remote_guid == guid &&
 		    rocemu_gid_equal(&c->x.addr.dst, peer))
 			return c;
@@ -84,19 +77,22 @@ struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64
 	return NULL;
 }
 
+/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. */
+static bool is_qp(uint32_t qpn)
+{
+	return qpn > 1;
+}
+
 /**
- * QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. A connection in time wait is
- * not found: both sides have released their QPs, and the peer may use its own for the next
- * connection.
+ * A connection in time wait is not found: both sides have released their QPs, and the peer may use
+ * its own for the next connection.
  */
 struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			      const struct rocemu_gid *peer)
 {
-	if (qpn <= 1)
+	if (!is_qp(qpn))
 		return NULL;
-	list_for_each (it, &cm->by_qpn[cm_bucket_peer(cm, qpn, guid, peer)]) {
-		struct cm_conn *c = list_entry(it, struct cm_conn, qpn_link);
-
+	hash_for_each (c, struct cm_conn, qpn_link, &cm->by_qpn, cm_key_peer(cm, qpn, guid, peer)) {
 		if (c->remote_qpn == qpn && c->remote_guid == guid &&
 		    rocemu_gid_equal(&c->x.addr.dst, peer))
 			return c;
@@ -111,9 +107,14 @@ void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint3
 	c->remote_id = remote_id;
 	c->remote_guid = guid;
 	c->remote_qpn = qpn;
-	list_append(&cm->by_remote[cm_bucket_peer(cm, remote_id, guid, &c->x.addr.dst)],
-		    &c->remote_link);
-	list_append(&cm->by_qpn[cm_bucket_peer(cm, qpn, guid, &c->x.addr.dst)], &c->qpn_link);
+	hash_add(&cm->by_remote, &c->remote_link, cm_key_peer(cm, remote_id, guid, &c->x.addr.dst));
+	if (is_qp(qpn)) /* others would be one long chain */
+		hash_add(&cm->by_qpn, &c->qpn_link, cm_key_peer(cm, qpn, guid, &c->x.addr.dst));
+}
+
+void conn_forget_remote(struct cm_conn *c)
+{
+	hash_remove(&c->x.cm->by_remote, &c->remote_link);
 }
 
 static enum exit_kind exit_kind_of(enum cm_state state)
@@ -163,7 +164,7 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
 		conn_decided(c);
 	if (state == CM_IDLE || state == CM_TIMEWAIT)
-		list_remove(&c->qpn_link);
+		hash_remove(&c->x.cm->by_qpn, &c->qpn_link);
 	update_exit_mad(c);
 }
 

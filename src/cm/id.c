@@ -9,20 +9,20 @@
 /* The first word of a hash's input: the kind of the hash. */
 enum { OF_ID = 1, OF_ID_ROUND, OF_PEER, OF_CELL };
 
-uint32_t cm_bucket(const struct cm *cm, uint32_t id)
+uint64_t cm_key(const struct cm *cm, uint32_t id)
 {
 	const uint64_t words[] = {OF_ID, id};
 
-	return (uint32_t)prf_hash(&cm->prf, words, 2) % CM_BUCKETS;
+	return prf_hash(&cm->prf, words, 2);
 }
 
-uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
-			const struct rocemu_gid *peer)
+uint64_t cm_key_peer(const struct cm *cm, uint32_t number, uint64_t other,
+		     const struct rocemu_gid *peer)
 {
 	const uint64_t words[] = {OF_PEER, number, other, get_be64(peer->raw),
 				  get_be64(peer->raw + 8)};
 
-	return (uint32_t)prf_hash(&cm->prf, words, 5) % CM_BUCKETS;
+	return prf_hash(&cm->prf, words, 5);
 }
 
 /**
@@ -39,15 +39,15 @@ unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sp
 
 static bool id_taken(const struct cm *cm, uint32_t id)
 {
-	const uint32_t bucket = cm_bucket(cm, id);
+	const uint64_t key = cm_key(cm, id);
 
 	if (id == 0)
 		return true;
-	list_for_each (it, &cm->by_id[bucket])
-		if (list_entry(it, struct cm_conn, id_link)->local_id == id)
+	hash_for_each (c, struct cm_conn, id_link, &cm->by_id, key)
+		if (c->local_id == id)
 			return true;
-	list_for_each (it, &cm->sidrs_active[bucket])
-		if (list_entry(it, struct cm_sidr, link)->id == id)
+	hash_for_each (s, struct cm_sidr, link, &cm->sidrs_active, key)
+		if (s->id == id)
 			return true;
 	return false;
 }

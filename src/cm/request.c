@@ -185,7 +185,7 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 	if (c && c->state != CM_IDLE)
 		return stale(c, now, m, from, ROCEMU_CM_REJ_DUPLICATE_COMM_ID);
 	if (c)
-		list_remove(&c->remote_link);
+		conn_forget_remote(c);
 	c = find_peer(cm, req, from);
 	if (c)
 		return crossed(c, m, from);

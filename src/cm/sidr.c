@@ -35,9 +35,10 @@ CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, uint64_t tid
 	s->active = active;
 	s->id = id;
 	s->tid = tid;
-	list_append(active ? &cm->sidrs_active[cm_bucket(cm, id)]
-			   : &cm->sidrs[cm_bucket_peer(cm, id, tid, &addr->dst)],
-		    &s->link);
+	if (active)
+		hash_add(&cm->sidrs_active, &s->link, cm_key(cm, id));
+	else
+		hash_add(&cm->sidrs, &s->link, cm_key_peer(cm, id, tid, &addr->dst));
 	return s;
 }
 
@@ -54,7 +55,7 @@ void sidr_free(struct cm_sidr *s)
 	struct cm *cm = s->x.cm;
 
 	decided(s);
-	list_remove(&s->link);
+	hash_remove(s->active ? &cm->sidrs_active : &cm->sidrs, &s->link);
 	list_remove(&s->listener_link);
 	xchg_fini(&s->x);
 	timer_release(&cm->timers);
@@ -70,12 +71,9 @@ void sidr_settle(struct cm_sidr *s)
 /** The active one with this request ID. */
 static struct cm_sidr *find_active(const struct cm *cm, uint32_t id)
 {
-	list_for_each (it, &cm->sidrs_active[cm_bucket(cm, id)]) {
-		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
-
+	hash_for_each (s, struct cm_sidr, link, &cm->sidrs_active, cm_key(cm, id))
 		if (s->id == id)
 			return s;
-	}
 	return NULL;
 }
 
@@ -85,9 +83,8 @@ static struct cm_sidr *find(const struct cm *cm, const struct rocemu_cm_msg *m,
 {
 	const uint32_t id = m->sidr_req.request_id;
 
-	list_for_each (it, &cm->sidrs[cm_bucket_peer(cm, id, m->tid, &from->src)]) {
-		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
-
+	hash_for_each (s, struct cm_sidr, link, &cm->sidrs,
+		       cm_key_peer(cm, id, m->tid, &from->src)) {
 		if (s->id == id && s->tid == m->tid && s->service_id == m->sidr_req.service_id &&
 		    cm_from_peer(&s->x, from))
 			return s;

@@ -381,7 +381,7 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 		return;
 	}
 	if (c->state == CM_IDLE) {
-		list_remove(&c->remote_link);
+		conn_forget_remote(c);
 		conn_settle(c);
 		return;
 	}
@@ -464,6 +464,6 @@ void cm_conn_forget(struct cm_conn *c)
 {
 	event_forget(c->x.cm, &c->x);
 	conn_close(c);
-	list_remove(&c->remote_link);
+	conn_forget_remote(c);
 	release_conn(c);
 }

@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "bench.h"
+#include "chain.h"
 #include "cm/cm-internal.h"
 
 /* clang-format off */
@@ -366,4 +367,42 @@ TEST(forged, sidr_rep_with_each_field__no_effect)
 		assert_true(cm_sidr_waits(s));
 		bench_end(&b);
 	}
+}
+
+/** Numbers that would collide in a table without a secret key. qpn: of all, 0: one for each. */
+static void flood(struct bench *b, uint32_t qpn)
+{
+	struct rocemu_cm_msg m;
+	uint64_t number = 0;
+
+	bench_start(b);
+	cm_listener_set_backlog(b->listener, 4096);
+	bench_message(b, NULL, ROCEMU_CM_REQ, &m);
+	for (unsigned i = 0; i < 1000; i++) {
+		number = chain_next(number);
+		m.req.local_comm_id = (uint32_t)number;
+		m.req.local_qpn = qpn ? qpn : 2 + ((uint32_t)number & 0x7fffff);
+		m.tid = number;
+		assert_int_equal(bench_in(b, &m), CM_DROP_NONE);
+	}
+	assert_in_range(chain_longest(&b->cm->by_id), 1, CHAIN_MOST);
+	assert_in_range(chain_longest(&b->cm->by_remote), 1, CHAIN_MOST);
+	assert_in_range(chain_longest(&b->cm->by_qpn), 0, CHAIN_MOST);
+}
+
+TEST(forged, reqs_with_numbers_that_collide__chains_stay_short)
+{
+	struct bench b;
+
+	flood(&b, 0);
+	assert_int_equal(b.cm->by_qpn.n, 1000);
+	bench_end(&b);
+}
+
+TEST(forged, reqs_of_one_qp_that_connects_nothing__chains_stay_short)
+{
+	struct bench b;
+
+	flood(&b, 1);
+	bench_end(&b);
 }
