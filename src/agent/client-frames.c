@@ -177,7 +177,7 @@ static void send_exit(struct agent_gsi *c, const struct gsi_frame *f)
 
 static struct exit_reg *find_exit(const struct agent_gsi *c, uint32_t comm_id)
 {
-	return hash_entry_(hash_find(&c->exits, comm_id), struct exit_reg, node);
+	return hash_entry(hash_find(&c->exits, comm_id), struct exit_reg, node);
 }
 
 int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad)

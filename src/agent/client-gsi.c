@@ -293,7 +293,7 @@ void agent_gsi_close(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_
 
 static struct binding *find_binding(const struct agent_gsi *c, uint32_t key)
 {
-	return hash_entry_(hash_find(&c->bindings, key), struct binding, node);
+	return hash_entry(hash_find(&c->bindings, key), struct binding, node);
 }
 
 int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key,

@@ -23,7 +23,7 @@ void quotas_init(struct quotas *q, bool limited)
 
 static struct user *find(const struct quotas *q, uint32_t uid)
 {
-	return hash_entry_(hash_find(&q->by_uid, uid), struct user, by_uid);
+	return hash_entry(hash_find(&q->by_uid, uid), struct user, by_uid);
 }
 
 int quota_take(struct quotas *q, uint32_t uid, enum quota kind)

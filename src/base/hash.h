@@ -30,7 +30,7 @@ struct hash {
 	size_t buckets, n; /* buckets: a power of two, or 0 */
 };
 
-enum { HASH_FIRST_SIZE = 16, HASH_CHAIN = 2 /* entries of a bucket, on average */ };
+enum { HASH_FIRST_SIZE = 16 };
 
 /** A key made of bytes. */
 static inline uint64_t hash_bytes(const void *data, size_t len)
@@ -107,7 +107,7 @@ static __attribute__((noinline, unused)) void hash_fini(struct hash *h)
 /** n is in no table. */
 static inline void hash_add(struct hash *h, struct hash_node *n, uint64_t key)
 {
-	if (unlikely(h->n >= HASH_CHAIN * MAX(h->buckets, (size_t)1)))
+	if (unlikely(h->n >= MAX(h->buckets, (size_t)1)))
 		hash_resize(h, h->buckets ? 2 * h->buckets : HASH_FIRST_SIZE);
 	n->key = key;
 	hash_put(h, n);
@@ -161,16 +161,21 @@ static inline struct hash_node *hash_after(const struct hash *h, const struct ha
 	return next;
 }
 
-#define hash_entry_(n, type, member) ((n) ? container_of(n, type, member) : (type *)NULL)
+static inline void *hash_entry_at(struct hash_node *n, size_t offset)
+{
+	return n ? (char *)n - offset : NULL;
+}
+
+#define hash_entry(n, type, member) ((type *)hash_entry_at(n, offsetof(type, member)))
 /** Each entry with that key. A body that removes it has to leave the loop. */
-#define hash_for_each(e, type, member, h, key)                          \
-	for (type *e = hash_entry_(hash_find(h, key), type, member); e; \
-	     e = hash_entry_(hash_next(&e->member), type, member))
+#define hash_for_each(e, type, member, h, key)                         \
+	for (type *e = hash_entry(hash_find(h, key), type, member); e; \
+	     e = hash_entry(hash_next(&e->member), type, member))
 
 /** Each entry; the loop's body may remove it. */
-#define hash_for_all(e, type, member, h)                                                   \
-	for (type *e = hash_entry_(hash_after(h, NULL), type, member), *e##_next;          \
-	     e && (e##_next = hash_entry_(hash_after(h, &e->member), type, member), true); \
+#define hash_for_all(e, type, member, h)                                                  \
+	for (type *e = hash_entry(hash_after(h, NULL), type, member), *e##_next;          \
+	     e && (e##_next = hash_entry(hash_after(h, &e->member), type, member), true); \
 	     e = e##_next)
 
 #endif

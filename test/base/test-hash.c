@@ -139,6 +139,21 @@ TEST(hash, keys_that_are_no_random_numbers__short_chains)
 		assert_in_range(longest(steps[i]), 1, 12);
 }
 
+TEST(hash, key_that_costs_time__computed_once_for_a_look_up)
+{
+	struct entry e[2] = {{.key = 7}, {.key = 8}};
+	struct hash h = {0};
+	unsigned computed = 0, found = 0;
+
+	hash_add(&h, &e[0].node, 7);
+	hash_add(&h, &e[1].node, 8);
+	hash_for_each (it, struct entry, node, &h, (computed++, 7))
+		found += it == &e[0];
+	assert_int_equal(found, 1);
+	assert_int_equal(computed, 1);
+	hash_fini(&h);
+}
+
 TEST(hash, bytes__differ_by_each_bit)
 {
 	uint8_t a[16] = {0};
