@@ -15,13 +15,13 @@
 #include <rocemu/endpoint.h>
 
 #include "base/forks.h"
-#include "base/list.h"
+#include "base/hash.h"
 #include "base/mutex.h"
 #include "engine/reason.h"
 #include "verbs/qp.h"
 #include "verbs/srq.h"
 
-enum { BUCKETS = 256, FIRST_ROOM = 64 };
+enum { FIRST_ROOM = 64 };
 
 struct posted {
 	const char *name;
@@ -37,7 +37,7 @@ struct fifo {
 
 /* Owned by the QP, and of the SRQ by that. */
 struct vb_trace {
-	struct list link; /* in its bucket; of an SRQ in none */
+	struct hash_node node; /* in traces, by QPN; of an SRQ in none */
 	const struct ibv_context *ctx;
 	struct vb_trace *shared; /* the SRQ's; borrowed */
 	uint32_t qpn;
@@ -56,17 +56,8 @@ static const struct trace_kind state_set = {"state", TRACE_INSTANT, "", {NULL}};
 
 /* Guards all variables below, and all queues. A leaf but for those of the timeline. */
 static struct mutex lock = MUTEX_INITIALIZER;
-static struct list bucket[BUCKETS];
+static struct hash traces;
 static uint64_t last_id;
-
-static struct list *bucket_of(uint32_t qpn)
-{
-	struct list *b = &bucket[qpn % BUCKETS];
-
-	if (!b->next)
-		list_init(b);
-	return b;
-}
 
 /* ---- queues; lock held ---- */
 
@@ -122,21 +113,12 @@ static uint64_t note(struct fifo *f, const char *name, uint64_t wr_id, bool sign
 
 /* ---- QPs ---- */
 
-static struct vb_trace *trace_new(void)
-{
-	struct vb_trace *t = calloc(1, sizeof(*t));
-
-	if (t)
-		list_init(&t->link);
-	return t;
-}
-
 static void trace_free(struct vb_trace *t)
 {
 	if (!t)
 		return;
 	mutex_lock(&lock);
-	list_remove(&t->link);
+	hash_remove(&traces, &t->node);
 	mutex_unlock(&lock);
 	free(t->send.at);
 	free(t->recv.at);
@@ -147,7 +129,7 @@ static void trace_free(struct vb_trace *t)
 static struct vb_trace *of_srq(struct vb_srq *srq)
 {
 	if (!srq->trace)
-		srq->trace = trace_new();
+		srq->trace = calloc(1, sizeof(*srq->trace));
 	return srq->trace;
 }
 
@@ -168,7 +150,7 @@ static const char *type_name(enum ibv_qp_type type)
 void vb_trace_qp_init(struct vb_qp *qp)
 {
 	const struct ibv_qp *b = &qp->base.qp_base;
-	struct vb_trace *t = trace_on() ? trace_new() : NULL;
+	struct vb_trace *t = trace_on() ? calloc(1, sizeof(*t)) : NULL;
 	char title[64];
 
 	qp->trace = t;
@@ -181,7 +163,7 @@ void vb_trace_qp_init(struct vb_qp *qp)
 	mutex_lock(&lock);
 	if (b->srq)
 		t->shared = of_srq(vb_srq_of(b->srq));
-	list_append(bucket_of(t->qpn), &t->link);
+	hash_add(&traces, &t->node, t->qpn);
 	mutex_unlock(&lock);
 }
 
@@ -335,12 +317,9 @@ void vb_trace_why(const struct rocemu_why *w)
 
 static struct vb_trace *find(const struct ibv_context *ctx, uint32_t qpn)
 {
-	list_for_each (l, bucket_of(qpn)) {
-		struct vb_trace *t = list_entry(l, struct vb_trace, link);
-
-		if (t->ctx == ctx && t->qpn == qpn)
+	hash_for_each (t, struct vb_trace, node, &traces, qpn)
+		if (t->ctx == ctx)
 			return t;
-	}
 	return NULL;
 }
 
