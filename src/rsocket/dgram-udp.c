@@ -97,23 +97,20 @@ static int local_for(struct dgram *d, const union dgram_addr *to, union dgram_ad
 
 /* ---- peers ---- */
 
-static struct list *bucket_of(struct dgram *d, const union dgram_addr *a)
+static uint64_t key_of(const struct dgram *d, const union dgram_addr *a)
 {
-	const uint8_t *p = a->sa.sa_family == AF_INET6 ? a->in6.sin6_addr.s6_addr
-						       : (const uint8_t *)&a->in.sin_addr;
-	const int n = a->sa.sa_family == AF_INET6 ? 16 : 4;
-	uint32_t h = dgram_port(a);
+	uint64_t words[3] = {dgram_port(a)};
 
-	for (int i = 0; i < n; i++)
-		h = h * 31 + p[i];
-	return &d->buckets[(h ^ h >> 8 ^ h >> 16) % DGRAM_BUCKETS];
+	if (a->sa.sa_family == AF_INET6)
+		memcpy(words + 1, &a->in6.sin6_addr, sizeof(a->in6.sin6_addr));
+	else
+		words[1] = a->in.sin_addr.s_addr;
+	return prf_hash(&d->prf, words, ARRAY_LEN(words));
 }
 
 struct dgram_peer *dgram_peer_find(struct dgram *d, const union dgram_addr *addr)
 {
-	list_for_each (it, bucket_of(d, addr)) {
-		struct dgram_peer *peer = list_entry(it, struct dgram_peer, bucket);
-
+	hash_for_each (peer, struct dgram_peer, by_addr, &d->by_addr, key_of(d, addr)) {
 		if (!dgram_addr_equal(&peer->addr, addr))
 			continue;
 		list_remove(&peer->age);
@@ -125,9 +122,8 @@ struct dgram_peer *dgram_peer_find(struct dgram *d, const union dgram_addr *addr
 
 static void peer_free(struct dgram *d, struct dgram_peer *peer)
 {
-	list_remove(&peer->bucket);
+	hash_remove(&d->by_addr, &peer->by_addr);
 	list_remove(&peer->age);
-	d->peer_count--;
 	if (peer->ah)
 		ibv_destroy_ah(peer->ah);
 	free(peer);
@@ -146,13 +142,12 @@ static int peer_new(struct dgram *d, const union dgram_addr *addr, struct dgram_
 
 	if (!peer)
 		return -ENOMEM;
-	if (d->peer_count == DGRAM_PEERS)
+	if (d->by_addr.n == DGRAM_PEERS)
 		peer_free(d, list_entry(list_first(&d->peers), struct dgram_peer, age));
 	peer->addr = *addr;
 	peer->qp = qp;
-	list_append(bucket_of(d, addr), &peer->bucket);
+	hash_add(&d->by_addr, &peer->by_addr, key_of(d, addr));
 	list_append(&d->peers, &peer->age);
-	d->peer_count++;
 	*out = peer;
 	return 0;
 }

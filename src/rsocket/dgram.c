@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/syssocket.h"
@@ -338,8 +339,8 @@ int rs_dgram_new(int domain, struct rs **out)
 	list_init(&d->qps);
 	list_init(&d->peers);
 	list_init(&d->inbox);
-	for (size_t i = 0; i < ARRAY_LEN(d->buckets); i++)
-		list_init(&d->buckets[i]);
+	if (getrandom(d->prf.key, sizeof(d->prf.key), GRND_NONBLOCK) < 0)
+		d->prf.key[0] = rs_now();
 	d->udp_buf = malloc(DGRAM_UDP_MAX);
 	ret = d->udp_buf ? open_sockets(d, domain) : -ENOMEM;
 	if (ret < 0) {

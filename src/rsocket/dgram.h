@@ -10,11 +10,12 @@
 
 #include <netinet/in.h>
 
+#include "base/hash.h"
 #include "base/list.h"
+#include "base/prf.h"
 #include "rsocket/rs.h"
 
 enum {
-	DGRAM_BUCKETS = 256,
 	DGRAM_PEERS = 4096, /* limit of known peers; the one silent for longest is replaced */
 	DGRAM_UDP_MAX = 65535,
 };
@@ -61,8 +62,8 @@ struct dgram_qp {
 
 /** A peer that datagrams went to or came from over UDP. */
 struct dgram_peer {
-	struct list bucket; /* dgram.buckets */
-	struct list age;    /* dgram.peers: the one used last is at the end */
+	struct hash_node by_addr;
+	struct list age; /* dgram.peers: the one used last is at the end */
 	union dgram_addr addr;
 	struct dgram_qp *qp; /* the local QP for this peer */
 	struct ibv_ah *ah;   /* owned, of qp's PD; NULL: its QP is not known */
@@ -76,9 +77,9 @@ struct dgram {
 	bool connected, no_recv, no_send;
 	union dgram_addr peer; /* if connected */
 	struct list qps;
-	struct list buckets[DGRAM_BUCKETS];
-	struct list peers;
-	unsigned peer_count;
+	struct prf prf; /* of by_addr: anyone may choose addresses and ports */
+	struct hash by_addr;
+	struct list peers; /* the same */
 	struct list inbox;
 	size_t inbox_udp; /* bytes of what is in it from UDP */
 	unsigned idle;	  /* calls since the UDP socket was looked at */

@@ -184,7 +184,7 @@ static void check_dgram(const struct dgram *d)
 
 	list_for_each (it, &d->peers)
 		peers++;
-	FUZZ_CHECK(peers == d->peer_count && peers <= DGRAM_PEERS);
+	FUZZ_CHECK(peers == d->by_addr.n && peers <= DGRAM_PEERS);
 	list_for_each (it, &d->inbox) {
 		const struct dgram_msg *m = list_entry(it, struct dgram_msg, node);
 
