@@ -16,7 +16,7 @@
 
 #include "model.h"
 
-enum { MAX_EXCHANGES = 1 << 14, HASH_SIZE = 1 << 10 };
+enum { MAX_EXCHANGES = 1 << 14 };
 #define LATE_NS	 1000000000u   /* no network delays a packet for so long */
 #define AGAIN_NS (LATE_NS / 2) /* a REQ so long after its exchange's end is no copy */
 
@@ -29,51 +29,40 @@ static struct cm_seen *seen_of(struct cm_exchange *e, enum cm_side side, uint16_
 
 /* ---- finding exchanges ---- */
 
-static struct cm_exchange **bucket(struct verify *v, const struct rocemu_gid *active,
-				   const struct rocemu_gid *passive, uint32_t id)
-{
-	return &v->exchanges[hosts_digest(v, active, passive, id) % HASH_SIZE];
-}
-
 /* The newest exchange of this host's with this ID. */
 static struct cm_exchange *exchange_find(struct verify *v, const struct rocemu_gid *active,
 					 const struct rocemu_gid *passive, uint32_t id, bool sidr)
 {
-	struct cm_exchange *e = v->exchanges != NULL ? *bucket(v, active, passive, id) : NULL;
-
-	while (e != NULL &&
-	       (e->active_id != id || e->sidr != sidr || !rocemu_gid_equal(&e->active, active) ||
-		!rocemu_gid_equal(&e->passive, passive)))
-		e = e->next;
-	return e;
+	hash_for_each (e, struct cm_exchange, node, &v->exchanges,
+		       hosts_digest(v, active, passive, id)) {
+		if (e->active_id == id && e->sidr == sidr && rocemu_gid_equal(&e->active, active) &&
+		    rocemu_gid_equal(&e->passive, passive))
+			return e;
+	}
+	return NULL;
 }
 
 static struct cm_exchange *exchange_new(struct verify *v, const struct pkt *p, uint32_t id,
 					bool sidr)
 {
-	struct cm_exchange *e, **at;
+	struct cm_exchange *e;
 
-	if (v->exchange_n >= MAX_EXCHANGES && v->follow != NULL) { /* begin anew */
+	if (v->exchanges.n >= MAX_EXCHANGES && v->follow != NULL) { /* begin anew */
 		exchange_finish(v);
 		exchange_free(v);
 	}
-	if (v->exchange_n >= MAX_EXCHANGES)
+	if (v->exchanges.n >= MAX_EXCHANGES)
 		return NULL;
-	if (v->exchanges == NULL)
-		v->exchanges = calloc(HASH_SIZE, sizeof(struct cm_exchange *));
-	e = v->exchanges != NULL ? calloc(1, sizeof(*e)) : NULL;
+	e = calloc(1, sizeof(*e));
 	if (e == NULL) {
 		v->out_of_memory = true;
 		return NULL;
 	}
-	v->exchange_n++;
 	e->active = p->rec->ip.src;
 	e->passive = p->rec->ip.dst;
 	e->active_id = id;
 	e->sidr = sidr;
-	at = bucket(v, &e->active, &e->passive, id);
-	e->next = *at;
-	*at = e;
+	hash_add(&v->exchanges, &e->node, hosts_digest(v, &e->active, &e->passive, id));
 	*v->last_exchange = e;
 	v->last_exchange = &e->later;
 	return e;
@@ -548,7 +537,5 @@ void exchange_free(struct verify *v)
 		free(e);
 	}
 	v->last_exchange = &v->first_exchange;
-	free(v->exchanges);
-	v->exchanges = NULL;
-	v->exchange_n = 0;
+	hash_fini(&v->exchanges);
 }

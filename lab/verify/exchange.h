@@ -8,6 +8,8 @@
 
 #include <rocemu/cm.h>
 
+#include "base/hash.h"
+
 enum cm_side { CM_ACTIVE, CM_PASSIVE, CM_SIDES };
 enum { CM_ATTRS = ROCEMU_CM_APR - ROCEMU_CM_REQ + 1 };
 
@@ -20,7 +22,8 @@ struct cm_seen {
 };
 
 struct cm_exchange {
-	struct cm_exchange *next, *later;
+	struct hash_node node;
+	struct cm_exchange *later;
 	struct rocemu_gid active, passive; /* sender and receiver of the (SIDR_)REQ */
 	uint32_t active_id, passive_id; /* communication IDs; a SIDR exchange has one request ID */
 	bool passive_known, sidr;

@@ -6,28 +6,23 @@
 
 #include "model.h"
 
-enum {
-	HASH_SIZE = 1 << 14, /* of both tables */
-	MAX_CANDIDATES = 1024,
-};
+enum { MAX_CANDIDATES = 1024 };
 
 static struct hosts *hosts_find(struct verify *v, const struct rocemu_gid *src,
-				const struct rocemu_gid *dst, enum rocemu_service svc,
-				uint64_t hash)
+				const struct rocemu_gid *dst, enum rocemu_service svc)
 {
-	struct hosts *h = v->hosts_hash[hash % HASH_SIZE];
-
-	while (h != NULL && (h->svc != svc || !rocemu_gid_equal(&h->src, src) ||
-			     !rocemu_gid_equal(&h->dst, dst)))
-		h = h->hash_next;
-	return h;
+	hash_for_each (h, struct hosts, node, &v->hosts_table, hosts_digest(v, src, dst, svc)) {
+		if (h->svc == svc && rocemu_gid_equal(&h->src, src) &&
+		    rocemu_gid_equal(&h->dst, dst))
+			return h;
+	}
+	return NULL;
 }
 
 static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
 			       const struct rocemu_gid *dst, enum rocemu_service svc)
 {
-	uint64_t hash = hosts_digest(v, src, dst, svc);
-	struct hosts *h = hosts_find(v, src, dst, svc, hash);
+	struct hosts *h = hosts_find(v, src, dst, svc);
 
 	if (h != NULL)
 		return h;
@@ -38,9 +33,8 @@ static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
 	h->dst = *dst;
 	h->svc = svc;
 	h->pair = veil_pair(v, src, dst);
-	h->hash_next = v->hosts_hash[hash % HASH_SIZE];
-	v->hosts_hash[hash % HASH_SIZE] = h;
-	h->reverse = hosts_find(v, dst, src, svc, hosts_digest(v, dst, src, svc));
+	hash_add(&v->hosts_table, &h->node, hosts_digest(v, src, dst, svc));
+	h->reverse = hosts_find(v, dst, src, svc);
 	if (h->reverse != NULL)
 		h->reverse->reverse = h;
 	return h;
@@ -76,21 +70,16 @@ void flow_active(struct verify *v, struct flow *f)
 	to_idle_tail(v, f);
 }
 
-static struct flow **flow_bucket(const struct verify *v, const struct rocemu_gid *src,
-				 const struct rocemu_gid *dst, enum rocemu_service svc,
-				 uint32_t dqpn)
+static uint64_t flow_key(const struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
+			 uint32_t dqpn)
 {
-	return &v->flow_hash[hosts_digest(v, src, dst, (uint64_t)svc << 32 | dqpn) % HASH_SIZE];
+	return hosts_digest(v, &ip->src, &ip->dst, (uint64_t)svc << 32 | dqpn);
 }
 
 /* Two hosts of which no flow is left. */
 static void hosts_forget(struct verify *v, struct hosts *h)
 {
-	struct hosts **at = &v->hosts_hash[hosts_digest(v, &h->src, &h->dst, h->svc) % HASH_SIZE];
-
-	while (*at != h)
-		at = &(*at)->hash_next;
-	*at = h->hash_next;
+	hash_remove(&v->hosts_table, &h->node);
 	if (h->reverse != NULL)
 		h->reverse->reverse = NULL;
 	free(h);
@@ -98,13 +87,11 @@ static void hosts_forget(struct verify *v, struct hosts *h)
 
 static void flow_unlink(struct verify *v, struct flow *f)
 {
-	struct flow **at = flow_bucket(v, &f->hosts->src, &f->hosts->dst, f->svc, f->dqpn);
+	struct flow **at = &f->hosts->flows;
 
+	hash_remove(&v->flow_table, &f->node);
 	while (*at != f)
-		at = &(*at)->hash_next;
-	*at = f->hash_next;
-	for (at = &f->hosts->flows; *at != f; at = &(*at)->hosts_next)
-		;
+		at = &(*at)->hosts_next;
 	*at = f->hosts_next;
 	if (f->hosts->flows == NULL)
 		hosts_forget(v, f->hosts);
@@ -134,19 +121,18 @@ static void flow_forget(struct verify *v)
 			v->sent_bytes -= (f->rq.sent_mask + 1) * sizeof(*f->rq.sent);
 		v->sent_bytes -= f->rq.pending_room * sizeof(*f->rq.pending);
 		flow_free(f);
-		v->flow_n--;
 		v->forgotten++;
 	}
 }
 
 static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
-			     uint32_t dqpn, struct flow **bucket)
+			     uint32_t dqpn)
 {
 	struct flow *f;
 
-	if (v->flow_n >= v->flow_most && v->follow != NULL)
+	if (v->flow_table.n >= v->flow_most && v->follow != NULL)
 		flow_forget(v);
-	f = v->flow_n < v->flow_most ? calloc(1, sizeof(*f)) : NULL;
+	f = v->flow_table.n < v->flow_most ? calloc(1, sizeof(*f)) : NULL;
 
 	if (f == NULL)
 		return NULL;
@@ -157,14 +143,12 @@ static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum roc
 	}
 	f->dqpn = dqpn;
 	f->svc = svc;
-	f->hash_next = *bucket;
-	*bucket = f;
+	hash_add(&v->flow_table, &f->node, flow_key(v, ip, svc, dqpn));
 	f->hosts_next = f->hosts->flows;
 	f->hosts->flows = f;
 	f->all_link = v->flows_tail;
 	*v->flows_tail = f;
 	v->flows_tail = &f->all_next;
-	v->flow_n++;
 	flow_active(v, f);
 	return f;
 }
@@ -172,11 +156,11 @@ static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum roc
 struct flow *flow_find(const struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
 		       uint32_t dqpn)
 {
-	struct flow *f = *flow_bucket(v, &ip->src, &ip->dst, svc, dqpn);
-
-	while (f != NULL && !flow_is(f, ip, svc, dqpn))
-		f = f->hash_next;
-	return f;
+	hash_for_each (f, struct flow, node, &v->flow_table, flow_key(v, ip, svc, dqpn)) {
+		if (flow_is(f, ip, svc, dqpn))
+			return f;
+	}
+	return NULL;
 }
 
 struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
@@ -185,7 +169,7 @@ struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_ser
 	struct flow *f = flow_find(v, ip, svc, dqpn);
 
 	if (f == NULL)
-		return flow_new(v, ip, svc, dqpn, flow_bucket(v, &ip->src, &ip->dst, svc, dqpn));
+		return flow_new(v, ip, svc, dqpn);
 	flow_active(v, f); /* before another one needs room */
 	return f;
 }

@@ -13,6 +13,7 @@
 
 #include <rocemu/wire.h>
 
+#include "base/hash.h"
 #include "base/prf.h"
 #include "rules.h"
 #include "capture/capture-read.h"
@@ -183,7 +184,8 @@ struct tentative;
 
 /** Packets of one transport service from one address to one QP of another. */
 struct flow {
-	struct flow *hash_next, *hosts_next, *all_next, **all_link;
+	struct hash_node node; /* in verify.flow_table, by addresses, service and QP */
+	struct flow *hosts_next, *all_next, **all_link;
 	struct flow *idle_next, **idle_link; /* the one idle longest first */
 	struct hosts *hosts;
 	struct flow *peer; /* the other direction, once known */
@@ -217,7 +219,8 @@ struct flow {
 struct hosts {
 	struct rocemu_gid src, dst;
 	enum rocemu_service svc;
-	struct hosts *hash_next, *reverse;
+	struct hash_node node; /* in verify.hosts_table, by addresses and service */
+	struct hosts *reverse;
 	struct flow *flows;
 	unsigned pair; /* veil_pair() */
 };
@@ -233,11 +236,11 @@ struct verify {
 	unsigned show; /* findings of each rule reported per flow */
 	unsigned keep; /* and kept: not fewer */
 	bool follow_json;
-	struct flow **flow_hash;
-	struct hosts **hosts_hash;
+	struct hash flow_table;	 /* of struct flow */
+	struct hash hosts_table; /* of struct hosts; owned */
 	struct flow *flows, **flows_tail;
 	struct flow *idle, **idle_tail; /* followed: the flows by when their last packet passed */
-	unsigned flow_n, flow_most, connections;
+	unsigned flow_most, connections;
 	uint64_t forgotten;	  /* flows that were, to make room */
 	size_t sent_bytes;	  /* of all flows' requests that are remembered */
 	FILE *follow;		  /* borrowed; NULL: findings are not printed as they are made */
@@ -245,11 +248,9 @@ struct verify {
 	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
 	uint64_t dropped;		   /* frames, by a live capture */
 	struct capture_passed passed;
-	struct cm_exchange **exchanges; /* owned; hashed by both hosts and the active side's ID */
-	struct cm_exchange *first_exchange, **last_exchange; /* in order of time */
-	unsigned exchange_n;
-	struct ud_source **ud_sources; /* owned; hashed by address and QPN */
-	unsigned ud_source_n;
+	struct hash exchanges; /* of struct cm_exchange, by both hosts and the active side's ID */
+	struct cm_exchange *first_exchange, **last_exchange; /* the same in order of time; owned */
+	struct hash ud_sources;	  /* of struct ud_source, owned; by address and QPN */
 	struct packet_log *log;	  /* NULL: not requested */
 	struct findings findings; /* of no flow */
 	struct view *views;	  /* owned; where packets were seen */
@@ -298,7 +299,7 @@ __attribute__((format(printf, 7, 8))) void found_unless(struct verify *v, struct
 #define FOUND_UNLESS(doubt, v, f, rule, p, ...) \
 	found_unless(v, f, doubt, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 
-/** A hash of two addresses (dst may be NULL) and a number. */
+/** A table's key of two addresses (dst may be NULL) and a number. */
 uint64_t hosts_digest(const struct verify *v, const struct rocemu_gid *src,
 		      const struct rocemu_gid *dst, uint64_t number);
 

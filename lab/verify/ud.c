@@ -13,14 +13,13 @@
 
 enum {
 	MAX_SOURCES = 1 << 16,
-	HASH_SIZE = 1 << 12,
 	QPN_MULTICAST = 0xffffff,
 	RECENT = 64,
 };
 
 /** A QP that sends datagrams. */
 struct ud_source {
-	struct ud_source *next;
+	struct hash_node node;
 	struct rocemu_gid src;
 	uint32_t qpn;
 	uint32_t expected; /* PSN */
@@ -29,39 +28,24 @@ struct ud_source {
 	uint64_t seen; /* bit 0: the PSN before */
 };
 
-static struct ud_source **bucket(struct verify *v, const struct rocemu_gid *src, uint32_t qpn)
-{
-	return &v->ud_sources[hosts_digest(v, src, NULL, qpn) % HASH_SIZE];
-}
-
 /* NULL: too many, or no memory. A new one has seen nothing. */
 static struct ud_source *source_get(struct verify *v, const struct rocemu_gid *src, uint32_t qpn)
 {
-	struct ud_source **b, *s;
+	const uint64_t key = hosts_digest(v, src, NULL, qpn);
+	struct ud_source *s;
 
-	if (v->ud_sources == NULL)
-		v->ud_sources = calloc(HASH_SIZE, sizeof(struct ud_source *));
-	if (v->ud_sources == NULL) {
-		v->out_of_memory = true;
-		return NULL;
+	hash_for_each (known, struct ud_source, node, &v->ud_sources, key) {
+		if (known->qpn == qpn && rocemu_gid_equal(&known->src, src))
+			return known;
 	}
-	b = bucket(v, src, qpn);
-	for (s = *b; s != NULL; s = s->next) {
-		if (s->qpn == qpn && rocemu_gid_equal(&s->src, src))
-			return s;
-	}
-	if (v->follow != NULL && v->ud_source_n == MAX_SOURCES) { /* begin anew */
+	if (v->follow != NULL && v->ud_sources.n == MAX_SOURCES) /* begin anew */
 		ud_free(v);
-		return source_get(v, src, qpn);
-	}
-	s = v->ud_source_n < MAX_SOURCES ? calloc(1, sizeof(*s)) : NULL;
+	s = v->ud_sources.n < MAX_SOURCES ? calloc(1, sizeof(*s)) : NULL;
 	if (s == NULL)
 		return NULL;
-	v->ud_source_n++;
 	s->src = *src;
 	s->qpn = qpn;
-	s->next = *b;
-	*b = s;
+	hash_add(&v->ud_sources, &s->node, key);
 	return s;
 }
 
@@ -167,15 +151,7 @@ void multicast_check(struct verify *v, struct flow *f, const struct pkt *p)
 
 void ud_free(struct verify *v)
 {
-	for (unsigned i = 0; v->ud_sources != NULL && i < HASH_SIZE; i++) {
-		while (v->ud_sources[i] != NULL) {
-			struct ud_source *s = v->ud_sources[i];
-
-			v->ud_sources[i] = s->next;
-			free(s);
-		}
-	}
-	free(v->ud_sources);
-	v->ud_sources = NULL;
-	v->ud_source_n = 0;
+	hash_for_all (s, struct ud_source, node, &v->ud_sources)
+		free(s);
+	hash_fini(&v->ud_sources);
 }

@@ -15,7 +15,6 @@
 #include "wire/text.h"
 
 enum {
-	HASH_SIZE = 1 << 14,
 	LOOK_AHEAD = 4096,	     /* frames with packets that are looked at in advance, ... */
 	LOOK_AHEAD_FRAMES = 1 << 17, /* ... among so many */
 };
@@ -35,11 +34,9 @@ struct verify *verify_new(unsigned keep, unsigned packets)
 	v->flows_tail = &v->flows;
 	v->idle_tail = &v->idle;
 	v->flow_most = MAX_FLOWS;
-	v->flow_hash = calloc(HASH_SIZE, sizeof(*v->flow_hash));
-	v->hosts_hash = calloc(HASH_SIZE, sizeof(*v->hosts_hash));
 	if (packets != 0)
 		v->log = packet_log_new(packets);
-	if (v->flow_hash == NULL || v->hosts_hash == NULL || (packets != 0 && v->log == NULL)) {
+	if (packets != 0 && v->log == NULL) {
 		verify_free(v);
 		return NULL;
 	}
@@ -68,21 +65,15 @@ void verify_free(struct verify *v)
 		v->flows = f->all_next;
 		flow_free(f);
 	}
-	for (unsigned i = 0; v->hosts_hash != NULL && i < HASH_SIZE; i++) {
-		while (v->hosts_hash[i] != NULL) {
-			struct hosts *h = v->hosts_hash[i];
-
-			v->hosts_hash[i] = h->hash_next;
-			free(h);
-		}
-	}
+	hash_fini(&v->flow_table);
+	hash_for_all (h, struct hosts, node, &v->hosts_table)
+		free(h);
+	hash_fini(&v->hosts_table);
 	exchange_free(v);
 	ud_free(v);
 	packet_log_free(v->log);
 	free(v->findings.kept);
-	free(v->flow_hash);
 	free(v->views);
-	free(v->hosts_hash);
 	free(v);
 }
 
@@ -211,7 +202,7 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 	if (good) {
 		f = flow_get(v, &rec->ip, rocemu_opcode_service(p.p.h.opcode), p.p.h.dqpn);
 		if (f == NULL && v->by_rule[RULE_TOO_MANY] == 0)
-			FOUND(v, NULL, TOO_MANY, &p, "%u", v->flow_n);
+			FOUND(v, NULL, TOO_MANY, &p, "%zu", v->flow_table.n);
 	}
 	if (f != NULL) {
 		count(f, &p);

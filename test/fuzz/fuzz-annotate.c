@@ -66,7 +66,7 @@ static void follow(const char *in)
 	FUZZ_CHECK(v != NULL && f != NULL);
 	verify_follow(v, f, len % 2 != 0, 16);
 	verify_file(v, in, err, sizeof(err));
-	FUZZ_CHECK(v->flow_n <= 16);
+	FUZZ_CHECK(v->flow_table.n <= 16);
 	verify_free(v);
 	fclose(f);
 	free(text);
