@@ -19,29 +19,32 @@ struct key {
 	uint32_t kind, connection;
 };
 
+/** The key of the session that has its place in the list. */
+struct place {
+	struct hash_node node;
+	struct key key;
+};
+
 struct table {
-	struct key *keys; /* owned; by session */
-	uint32_t *slots;  /* owned; session + 1, 0: free */
-	uint32_t mask;
+	struct hash hash;
+	struct place *places;  /* owned; by session */
 	const struct prf *prf; /* borrowed */
 };
 
 /* @return the session of the key, which is new when it is the list's end. */
 static uint32_t table_get(struct table *t, const struct key *k, uint32_t n)
 {
-	uint64_t words[sizeof(*k) / sizeof(uint64_t)];
-	uint32_t i;
+	uint64_t words[sizeof(*k) / sizeof(uint64_t)], digest;
 
 	memcpy(words, k, sizeof(words));
-	i = (uint32_t)prf_hash(t->prf, words, ARRAY_LEN(words)) & t->mask;
-
-	while (t->slots[i] != 0 && memcmp(&t->keys[t->slots[i] - 1], k, sizeof(*k)) != 0)
-		i = (i + 1) & t->mask;
-	if (t->slots[i] == 0) {
-		t->slots[i] = n + 1;
-		t->keys[n] = *k;
+	digest = prf_hash(t->prf, words, ARRAY_LEN(words));
+	hash_for_each (p, struct place, node, &t->hash, digest) {
+		if (memcmp(&p->key, k, sizeof(*k)) == 0)
+			return (uint32_t)(p - t->places);
 	}
-	return t->slots[i] - 1;
+	t->places[n].key = *k;
+	hash_add(&t->hash, &t->places[n].node, digest);
+	return n;
 }
 
 /* ---- the session of a packet ---- */
@@ -310,22 +313,19 @@ static void put_in_order(struct packet_log *l)
 bool sessions_make(struct verify *v)
 {
 	struct packet_log *l = v->log;
-	struct table t = {.mask = 1, .prf = &v->prf};
+	struct table t = {.prf = &v->prf};
 	bool ok;
 
 	/* As many sessions as packets, at most. */
-	while (t.mask < 2 * (size_t)l->n)
-		t.mask = t.mask * 2 + 1;
-	t.slots = calloc((size_t)t.mask + 1, sizeof(*t.slots));
-	t.keys = calloc((size_t)l->n + 1, sizeof(*t.keys));
+	t.places = calloc((size_t)l->n + 1, sizeof(*t.places));
 	l->sessions = calloc((size_t)l->n + 1, sizeof(*l->sessions));
 	l->order = calloc((size_t)l->n + 1, sizeof(*l->order));
-	ok = t.slots != NULL && t.keys != NULL && l->sessions != NULL && l->order != NULL;
+	ok = t.places != NULL && l->sessions != NULL && l->order != NULL;
 	if (ok) {
 		arrange(v, l, &t);
 		put_in_order(l);
 	}
-	free(t.slots);
-	free(t.keys);
+	hash_fini(&t.hash);
+	free(t.places);
 	return ok;
 }
