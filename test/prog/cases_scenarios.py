@@ -5,7 +5,7 @@ import glob
 import os
 import re
 
-from harness import NORMAL, QUICK, Case, Proc, Skip, expect, gid_index, run
+from harness import NORMAL, QUICK, Case, Proc, Side, Skip, VethPair, expect, gid_index, may_make_netns, new_port, run, start
 
 LEAST_CASES = 110       # of one queue pair, with which packets on UDP can do what they state
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,22 +34,54 @@ V6 = ('ip address flush dev lo && ip address add fd00::1/128 dev lo nodad && '
       'ip address add fd00::2/128 dev peer0 nodad', 'fd00::2')
 
 
+def packet_files():
+    return sorted(glob.glob(os.path.join(FILES, 'resp*.scenario'))) + [os.path.join(FILES, 'cnp.scenario')]
+
+
+def done(p, *procs):
+    """How many cases the device did; not fewer than there were: what is possible must not become less in silence."""
+    found = re.search(r'^(\d+) cases in (\d+) rounds, 0 failed, (\d+) not possible here$', p.stdout, re.M)
+    expect(found and int(found[1]) - int(found[3]) >= LEAST_CASES, 'cases failed, or were left out', p, *procs)
+    return f'{int(found[1]) - int(found[3])} cases, {found[2]} rounds'
+
+
 def packets(network, wire='udp'):
     """What the responder does with packets. The requester is left out: it repeats what is not answered soon."""
     prepare, peer = network
 
     def check(config, lab):
-        files = sorted(glob.glob(os.path.join(FILES, 'resp*.scenario'))) + [os.path.join(FILES, 'cnp.scenario')]
         script = f'ip link set lo up && {prepare} && exec "$@"'
         p = Proc(['unshare', '-r', '-n', 'sh', '-c', script, 'sh', config.rocemu, 'run', '--wire', wire, '-d', 'lo', '--',
-                  config.program('scenario', 'scenario-verbs'), '--device', 'rocemu_lo', '--from', peer, '--skip', *files])
-        code = p.wait()
+                  config.program('scenario', 'scenario-verbs'), '--device', 'rocemu_lo', '--from', peer, '--skip',
+                  *packet_files()])
+        p.wait()
         if 'unshare:' in p.stderr:
             raise Skip('no network namespace of an ordinary user')
-        found = re.search(r'^(\d+) cases in (\d+) rounds, 0 failed, (\d+) not possible here$', p.stdout, re.M)
-        # As many as there are now, or more: what is possible must not become less in silence.
-        expect(code == 0 and found and int(found[1]) - int(found[3]) >= LEAST_CASES, 'cases failed, or were left out', p)
-        return f'{int(found[1]) - int(found[3])} cases, {found[2]} rounds'
+        return done(p)
+
+    return check
+
+
+def packets_between(family):
+    """The same from another network namespace, whose process has no device: as a tester of another host's would."""
+    def check(config, lab):
+        why_not = may_make_netns()
+        if why_not:
+            raise Skip(why_not)
+        veth = VethPair(9000)
+        try:
+            device = Side('dev0=veth0', (veth.v4, veth.v6)[family][0], veth.names[0])
+            port = new_port()
+            program = config.program('scenario', 'scenario-verbs')
+            end = start(config, device, [program, '--device', 'dev0', '--gid', gid_index(config, device), '--listen', port], 'device')
+            end.wait_listening(port)
+            p = Proc([program, '--from', (veth.v4, veth.v6)[family][1], '--peer', f'{veth.v4[0]}:{port}', '--skip',
+                      '--only', '!(GRH of IPv*)', *packet_files()], netns=veth.names[1], name='tester')
+            p.wait()
+            expect(end.wait() == 0, 'the device', end, p)
+            return done(p, end)
+        finally:
+            veth.close()
 
     return check
 
@@ -65,5 +97,7 @@ def cases():
         Case('scenarios/pair-uc/lo/shm', scenarios('pair-uc', 'lo', shm), NORMAL),
         Case('scenarios/packets/v4', packets(V4), QUICK, needs=('unshare', 'ip')),
         Case('scenarios/packets/v6', packets(V6), NORMAL, needs=('unshare', 'ip')),
+        Case('scenarios/packets/veth-v4', packets_between(0), NORMAL, needs=('ip',)),
+        Case('scenarios/packets/veth-v6', packets_between(1), NORMAL, needs=('ip',)),
         Case('scenarios/packets/v4/shm', packets(V4, 'shm'), NORMAL, needs=('unshare', 'ip')),
     ]

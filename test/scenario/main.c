@@ -21,7 +21,7 @@ static const struct scenario_backend *const backend = &scenario_verbs;
 	"  --device NAME   the device (ibv_devices)\n"                                         \
 	"  --gid N         index of its GID (0)\n"                                             \
 	"  --listen PORT   be end b for another process, which is run with --peer; no FILE\n"  \
-	"  --peer HOST:PORT  end b is there\n"                                                 \
+	"  --peer HOST:PORT  end b is there; with --from, the only end\n"                      \
 	"  --from ADDRESS  cases with one queue pair: its peer is at this address, which is\n" \
 	"                  not the device's, and writes the packets, on UDP port 4791\n"       \
 	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                         \
@@ -265,7 +265,10 @@ static bool use_device(const struct options *o)
 
 	verbs_way.wait_ms = o->wait_ms;
 	verbs_way.event_ms = o->event_ms;
-	error = o->device ? scenario_verbs_device(o->device, o->gid) : -EINVAL;
+	/* Packets of a UDP socket to another process's device need none here. */
+	error = o->device	     ? scenario_verbs_device(o->device, o->gid)
+		: o->from && o->peer ? 0
+				     : -EINVAL;
 
 	if (o->device && error)
 		fprintf(stderr, "%s: %s\n", o->device, strerror(-error));

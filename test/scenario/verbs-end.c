@@ -54,6 +54,8 @@ bool verbs_end_open(struct verbs_end *e)
 {
 	struct ibv_device_attr attr;
 
+	if (!device)
+		return false;
 	e->ctx = ibv_open_device(device);
 	if (!e->ctx || ibv_query_device(e->ctx, &attr) ||
 	    ibv_query_gid(e->ctx, VERBS_PORT, gid_index, &e->self.gid)) {
@@ -357,6 +359,7 @@ static int stop(struct verbs_end *e)
 	while (ibv_get_async_event(e->ctx, &event) == 0)
 		ibv_ack_async_event(&event);
 	FREE(ibv_destroy_qp, e->qp);
+	FREE(ibv_destroy_qp, e->probe);
 	FREE(ibv_destroy_qp, e->target);
 	FREE(ibv_destroy_ah, e->ah);
 	FREE(ibv_destroy_srq, e->srq);
@@ -397,7 +400,7 @@ enum ibv_qp_state verbs_end_state(struct verbs_end *e)
 	return state_of(e->target) == IBV_QPS_ERR ? IBV_QPS_ERR : state_of(e->qp);
 }
 
-void verbs_set_path(struct ibv_qp_attr *a, const void *gid, uint32_t qpn)
+static void set_path(struct ibv_qp_attr *a, const void *gid, uint32_t qpn)
 {
 	a->dest_qp_num = qpn;
 	a->ah_attr = (struct ibv_ah_attr){
@@ -415,7 +418,7 @@ static int modify_qp(struct verbs_end *e, struct ibv_qp *qp, uint32_t dqpn,
 	const enum ibv_qp_type type = qp == e->target ? IBV_QPT_XRC_RECV : e->setup.type;
 	struct ibv_qp_attr a = scenario_attr(&c->setup, e->index, to);
 
-	verbs_set_path(&a, &e->peer.gid, c->setup.dest_qp_num ? c->setup.dest_qp_num : dqpn);
+	set_path(&a, &e->peer.gid, c->setup.dest_qp_num ? c->setup.dest_qp_num : dqpn);
 	a.qp_access_flags &= e->setup.type == IBV_QPT_UC
 				     ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
 				     : ALL_ACCESS;
@@ -425,6 +428,34 @@ static int modify_qp(struct verbs_end *e, struct ibv_qp *qp, uint32_t dqpn,
 			return -errno;
 	}
 	return -ibv_modify_qp(qp, &a, c->mask | scenario_attr_mask(type, state_of(qp), to));
+}
+
+static int make_probe(struct verbs_end *e)
+{
+	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+	const struct scenario_setup s = {.type = IBV_QPT_RC,
+					 .access = IBV_ACCESS_REMOTE_READ,
+					 .mtu = 256,
+					 .dest_rd_atomic = 1};
+	struct ibv_qp_init_attr init = {.send_cq = e->cq[0],
+					.recv_cq = e->cq[1],
+					.qp_type = s.type,
+					.cap = {1, 1, 1, 1, 0}};
+	enum ibv_qp_state from = IBV_QPS_RESET;
+
+	e->probe = ibv_create_qp(e->pd, &init);
+	for (size_t i = 0; e->probe && i < ARRAY_LEN(way); from = way[i++]) {
+		struct ibv_qp_attr a = scenario_attr(&s, 0, way[i]);
+		int error;
+
+		set_path(&a, &e->peer.gid, e->peer.probe_qpn);
+		error = ibv_modify_qp(e->probe, &a, scenario_attr_mask(s.type, from, way[i]));
+		if (error)
+			return -error;
+	}
+	if (e->probe)
+		e->self.probe_qpn = e->probe->qp_num;
+	return e->probe ? 0 : -errno;
 }
 
 /** XRC: the way to RTS is the target's, too. */
@@ -486,6 +517,8 @@ static int do_call(struct verbs_end *e, const struct verbs_call *c, void *data)
 	switch (c->what) {
 	case VERBS_START:
 		return start(e, c);
+	case VERBS_PROBE:
+		return make_probe(e);
 	case VERBS_STOP:
 		return stop(e);
 	case VERBS_MODIFY:

@@ -29,6 +29,7 @@ enum {
 struct verbs_self {
 	union ibv_gid gid;
 	uint32_t qpn, target_qpn, srqn;
+	uint32_t probe_qpn; /* of the queue pair that answers whatever the scenario does */
 	uint64_t addr[SCENARIO_AREAS];
 	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
 	uint32_t mw_rkey; /* 0: it has no window */
@@ -36,6 +37,7 @@ struct verbs_self {
 
 enum verbs_what {
 	VERBS_START, /* setup; index */
+	VERBS_PROBE,
 	VERBS_STOP,
 	VERBS_MODIFY, /* setup, number: the state, mask */
 	VERBS_SEND,   /* number: of requests, which follow */
@@ -85,6 +87,7 @@ struct verbs_end {
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *qpx; /* qp, or NULL */
+	struct ibv_qp *probe;  /* or NULL */
 	struct ibv_qp *target; /* XRC: what the peer's QP is connected to */
 	struct ibv_ah *ah;     /* UD */
 	struct ibv_mw *mw;     /* or NULL */
@@ -114,9 +117,6 @@ void verbs_end_do(struct verbs_end *e, const struct verbs_call *c, void *data,
 enum ibv_qp_state verbs_end_state(struct verbs_end *e);
 void verbs_say(struct verbs_end *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/** Where a queue pair's peer is, and its number. gid: 16 bytes. */
-void verbs_set_path(struct ibv_qp_attr *a, const void *gid, uint32_t qpn);
-
 /* ---- verbs-post.c ---- */
 
 /** @return 0 or a negative errno. */
@@ -138,9 +138,10 @@ void verbs_async(struct verbs_end *e, unsigned n, const char *word);
 
 /** Is there such a peer for this queue pair? */
 bool verbs_wire_possible(const struct scenario_setup *s);
-/** e has its queue pair, in RESET; *self: what it has to have of its peer. */
-int verbs_wire_begin(struct verbs_end *e, struct verbs_self *self);
-void verbs_wire_end(void);
+/** What the end has to have of it. */
+struct verbs_self verbs_wire_self(void);
+/** The end is there, with its probe. s is borrowed until the next one. */
+void verbs_wire_begin(const struct scenario_setup *s, const struct verbs_self *device);
 /** See struct scenario_backend. */
 int verbs_wire_settle(void);
 int verbs_wire_input(const struct verbs_self *device, const struct scenario_packet *p);

@@ -191,6 +191,13 @@ bool verbs_cq_event(struct verbs_end *e, bool wait)
 	return poll(&p, 1, wait ? VERBS_GUARD_S * 1000 : 0) == 1 && take_event(e, 1);
 }
 
+/** Of the host's network: it is no effect of a scenario. */
+static bool is_of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_PORT_ACTIVE ||
+	       type == IBV_EVENT_PORT_ERR;
+}
+
 void verbs_async(struct verbs_end *e, unsigned n, const char *word)
 {
 	const int64_t until = now_ms() + patience(verbs_way.event_ms);
@@ -200,9 +207,11 @@ void verbs_async(struct verbs_end *e, unsigned n, const char *word)
 
 	for (;;) {
 		while (ibv_get_async_event(e->ctx, &event) == 0) {
-			verbs_say(e, "%s%s", word, scenario_event_name(event.event_type));
+			if (!is_of_port(event.event_type)) {
+				verbs_say(e, "%s%s", word, scenario_event_name(event.event_type));
+				got++;
+			}
 			ibv_ack_async_event(&event);
-			got++;
 		}
 		if (got >= n || now_ms() >= until)
 			return;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "scenario/setup.h"
 #include "wire.h"
 
 #include "base/util.h"
@@ -25,7 +24,6 @@ struct list {
 
 static struct wire *wire; /* NULL: there is no such peer */
 static struct scenario_peer peer;
-static struct ibv_qp *probe;
 static bool unprobed; /* packets were sent since the probe answered */
 
 int scenario_verbs_from(const char *address)
@@ -53,33 +51,6 @@ bool verbs_wire_possible(const struct scenario_setup *s)
 
 /* ---- begin and end ---- */
 
-/** A queue pair that answers, whatever the scenario does with its own. */
-static int make_probe(struct verbs_end *e)
-{
-	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
-	const struct scenario_setup s = {.type = IBV_QPT_RC,
-					 .access = IBV_ACCESS_REMOTE_READ,
-					 .mtu = 256,
-					 .dest_rd_atomic = 1};
-	struct ibv_qp_init_attr init = {.send_cq = e->cq[0],
-					.recv_cq = e->cq[1],
-					.qp_type = s.type,
-					.cap = {1, 1, 1, 1, 0}};
-	enum ibv_qp_state from = IBV_QPS_RESET;
-
-	probe = ibv_create_qp(e->pd, &init);
-	for (size_t i = 0; probe && i < ARRAY_LEN(way); from = way[i++]) {
-		struct ibv_qp_attr a = scenario_attr(&s, 0, way[i]);
-		int error;
-
-		verbs_set_path(&a, &peer.gid, WIRE_PROBE_QPN);
-		error = ibv_modify_qp(probe, &a, scenario_attr_mask(s.type, from, way[i]));
-		if (error)
-			return -error;
-	}
-	return probe ? 0 : -errno;
-}
-
 /** The port that the kernel's driver and adapters take for a connection of two queue pairs. */
 static uint16_t sport_of(uint32_t qpn, uint32_t peer_qpn)
 {
@@ -90,33 +61,29 @@ static uint16_t sport_of(uint32_t qpn, uint32_t peer_qpn)
 	return ibv_flow_label_to_udp_sport((uint32_t)v & 0xfffff);
 }
 
-int verbs_wire_begin(struct verbs_end *e, struct verbs_self *self)
+struct verbs_self verbs_wire_self(void)
 {
-	int error;
+	const struct rocemu_gid gid = wire_gid(wire);
+	struct verbs_self self = {
+		.qpn = WIRE_QPN, .target_qpn = WIRE_QPN, .probe_qpn = WIRE_PROBE_QPN};
 
-	peer = (struct scenario_peer){
-		.setup = &e->setup,
-		.gid = wire_gid(wire),
-		.qpn = WIRE_QPN,
-		.device_qpn = e->target ? e->self.target_qpn : e->self.qpn,
-		.device_srqn = e->self.srqn,
-	};
-	peer.sport = sport_of(peer.qpn, peer.device_qpn);
-	memcpy(&peer.device_gid, &e->self.gid, sizeof(peer.device_gid));
-	memcpy(peer.device_va, e->self.addr, sizeof(peer.device_va));
-	*self = (struct verbs_self){.qpn = WIRE_QPN, .target_qpn = WIRE_QPN};
-	memcpy(&self->gid, &peer.gid, sizeof(peer.gid));
-	error = make_probe(e);
-	if (!error)
-		wire_begin(wire, probe->qp_num);
-	return error;
+	memcpy(&self.gid, &gid, sizeof(self.gid));
+	return self;
 }
 
-void verbs_wire_end(void)
+void verbs_wire_begin(const struct scenario_setup *s, const struct verbs_self *device)
 {
-	if (probe)
-		ibv_destroy_qp(probe);
-	probe = NULL;
+	peer = (struct scenario_peer){
+		.setup = s,
+		.gid = wire_gid(wire),
+		.qpn = WIRE_QPN,
+		.device_qpn = device->target_qpn ? device->target_qpn : device->qpn,
+		.device_srqn = device->srqn,
+	};
+	peer.sport = sport_of(peer.qpn, peer.device_qpn);
+	memcpy(&peer.device_gid, &device->gid, sizeof(peer.device_gid));
+	memcpy(peer.device_va, device->addr, sizeof(peer.device_va));
+	wire_begin(wire, device->probe_qpn);
 	unprobed = false;
 }
 

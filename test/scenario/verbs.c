@@ -24,11 +24,13 @@ struct world {
 };
 
 static struct verbs_end here[SCENARIO_ENDS]; /* those that are in this process */
+static bool alone;			     /* the world has one end, and packets are its peer */
 static bool b_is_gone;
 
+/** The end that is not in this process: b of a pair, or one that is alone. */
 static bool is_remote(unsigned end)
 {
-	return end == 1 && verbs_remote_there();
+	return verbs_remote_there() && (end == 1 || alone);
 }
 
 /** @return what the call does. Text is in w->text. */
@@ -61,7 +63,6 @@ static void world_free(void *world)
 {
 	struct world *w = world;
 
-	verbs_wire_end();
 	for (unsigned end = 0; end < w->ends; end++) {
 		if (is_remote(end) && b_is_gone)
 			continue;
@@ -102,7 +103,8 @@ static int connect_ends(struct world *w)
 static bool possible(const struct scenario_setup *s)
 {
 	if (s->ends == 1)
-		return verbs_wire_possible(s) && (here[0].ctx || verbs_end_open(&here[0]));
+		return verbs_wire_possible(s) &&
+		       (verbs_remote_there() || here[0].ctx || verbs_end_open(&here[0]));
 	return s->type != IBV_QPT_XRC_RECV && !s->srq_other_pd &&
 	       (here[0].ctx || verbs_end_open(&here[0])) &&
 	       (verbs_remote_there() || here[1].ctx || verbs_end_open(&here[1]));
@@ -117,12 +119,17 @@ static void *start(const struct scenario_setup *s, int *error)
 	if (!w)
 		return NULL;
 	w->ends = s->ends;
+	alone = s->ends == 1;
+	if (alone)
+		w->self[1] = verbs_wire_self();
 	if (s->type == IBV_QPT_XRC_RECV)
 		c.setup.type = IBV_QPT_XRC_SEND; /* the end has both */
 	for (unsigned i = 0; i < w->ends && !*error; i++)
 		*error = do_with(w, i, c, NULL);
-	if (w->ends == 1 && !*error)
-		*error = verbs_wire_begin(&here[0], &w->self[1]);
+	if (alone && !*error)
+		*error = do_with(w, 0, (struct verbs_call){.what = VERBS_PROBE}, NULL);
+	if (alone && !*error)
+		verbs_wire_begin(&w->setup, &w->self[0]);
 	for (unsigned i = 0; i < SCENARIO_AREAS && !*error && verbs_remote_there(); i++) {
 		w->copy[i] = malloc(s->area);
 		*error = w->copy[i] ? 0 : -ENOMEM;
@@ -183,7 +190,7 @@ static const char *effects(void *world, unsigned end, unsigned n)
 {
 	static char text[VERBS_TEXT];
 
-	if (((struct world *)world)->ends != 1)
+	if (!alone)
 		return looked(world, end, VERBS_EFFECTS, 0);
 	verbs_wire_effects(n, look, world, text);
 	return text;
@@ -221,7 +228,7 @@ static void copy(void *world, unsigned end, enum scenario_area area, uint64_t of
 		.len = len,
 	};
 
-	if (is_remote(end))
+	if (is_remote(end) && area != SCENARIO_LAST)
 		do_with(w, end, c, w->copy[area] + offset);
 }
 
