@@ -257,9 +257,10 @@ def compile_stage(stage, targets, idle=False):
 
 
 def check_rest(directory, idle):
-    """The compiler's warnings of each file that was not compiled for the targets of the stage. @return exit code, output"""
+    """The compiler's warnings of each file that is in no target of the stage. @return exit code, output"""
     with open(os.path.join(directory, 'compile_commands.json'), encoding='utf-8') as f:
-        rows = {row['file']: row for row in json.load(f) if not os.path.exists(os.path.join(directory, row['output']))}
+        rows = {os.path.relpath(os.path.join(directory, row['file'])): row for row in json.load(f)}
+    rows = {name: row for name, row in rows.items() if not name.startswith((*PROGRAMS, 'test/fuzz/'))}
     commands = [re.sub(r' -MD -MQ .*? -o .*? -c ', ' -fsyntax-only ', row['command']) for row in rows.values()]
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         results = pool.map(lambda command: run_quietly(['sh', '-c', f'cd "$0" && {command}', directory], {}, idle), commands)
