@@ -217,7 +217,9 @@ TEST(cc_max, round_trip_time__decides_as_far_as_the_user_allows)
 	cc_init(&cc, 0, true);
 	cc_on_rtt(&cc, 300 * US);
 	assert_int_equal(cc_max(&cc), CC_SHORT_BYTES);
-	cc = far_cc();
+	cc = far_cc(); /* 20 Gbit/s of what is beyond a short path */
+	cc_on_rtt(&cc, cc.short_rtt_ns + 8000);
+	assert_int_equal(cc_max(&cc), CC_SHORT_BYTES + 20000);
 	cc = far_cc();
 	cc_on_rtt(&cc, ROCEMU_NEVER); /* no such round trip, but no overflow */
 	assert_int_equal(cc_max(&cc), 256 << 20);

@@ -198,17 +198,19 @@ TEST(cq_resize, fewer_entries_than_wait__einval_as_many__taken)
 
 TEST(cq_arm, completions_without_an_event__event_soon)
 {
+	enum { ARMED = 10 * CQ_LATE_NS };
 	struct rocemu_ep *ep = new_ep();
 	struct rocemu_cq *cq = new_cq(ep, 8);
 
 	push_at(cq, 1, IBV_WC_SUCCESS);
-	rocemu_cq_arm(cq, 1000, false);
-	assert_int_equal(rocemu_ep_deadline(ep), 1000 + CQ_LATE_NS);
-	/* The next completion does not wait for longer. */
-	push_at(cq, 2000, IBV_WC_SUCCESS);
-	rocemu_ep_expire(ep, 999 + CQ_LATE_NS);
+	rocemu_cq_arm(cq, ARMED, false);
+	assert_int_equal(rocemu_ep_deadline(ep), ARMED + CQ_LATE_NS);
+	/* The next completion does not wait for longer, nor does it end the wait. */
+	push_at(cq, ARMED + 1000, IBV_WC_SUCCESS);
+	assert_int_equal(rocemu_ep_deadline(ep), ARMED + CQ_LATE_NS);
+	rocemu_ep_expire(ep, ARMED + CQ_LATE_NS - 1);
 	assert_false(event_came(ep));
-	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	rocemu_ep_expire(ep, ARMED + CQ_LATE_NS);
 	assert_true(event_came(ep));
 	assert_false(rocemu_cq_is_armed(cq));
 	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);

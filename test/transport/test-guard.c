@@ -129,11 +129,13 @@ TEST(ep_flatten, payload_that_is_not_there__false_and_zeros)
 	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
 	uint8_t to[32];
 	struct fixture f;
-	struct rocemu_tx t = {.payload_len = 16, .niov = 1};
+	struct rocemu_tx t = {.payload_len = 16};
 
 	setup(&f);
 	memset(to, 0x5a, sizeof(to));
 	t.iov[0] = (struct iovec){.iov_base = f.mem + f.page - 8, .iov_len = 16};
+	t.iov[1] = (struct iovec){.iov_base = f.mem, .iov_len = 0};
+	t.niov = 2;
 	assert_false(rocemu_ep_flatten(ep, &t, to));
 	assert_int_equal(t.niov, 1);
 	assert_ptr_equal(t.iov[0].iov_base, to);

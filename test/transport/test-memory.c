@@ -242,6 +242,7 @@ TEST(memory, each_object_destroyed__its_memory_is_given_back)
 
 	assert_int_equal(make(&o), 0);
 	destroy(&o);
+	assert_int_equal(o.ep->timers.reserved, 0);
 	kept = blocks;
 	again.ep = o.ep;
 	again.pd = rocemu_pd_new(o.ep);
