@@ -169,6 +169,7 @@ TEST(show, part_not_shown__not_written)
 {
 	struct fixture f;
 	struct rocemu_qp *qp;
+	unsigned in_part = 0;
 	const struct rocemu_qp_info *at;
 
 	setup(&f);
@@ -181,6 +182,15 @@ TEST(show, part_not_shown__not_written)
 	assert_true(rocemu_ep_shows_part(f.ep, qp->qpn));
 	assert_false(rocemu_ep_shows_part(f.ep, qp->qpn + ROCEMU_SHOWN_PART));
 	assert_int_equal(at->qpn, qp->qpn);
+	for (unsigned i = 0; i < 64; i++) {
+		struct rocemu_qp *later = new_qp(&f);
+		const bool shown = rocemu_ep_shows_part(f.ep, later->qpn);
+
+		assert_int_equal(info(&f, later)->qpn, shown ? later->qpn : 0);
+		in_part += shown;
+		assert_int_equal(rocemu_qp_destroy(later), 0);
+	}
+	assert_int_not_equal(in_part, 0);
 	rocemu_ep_show(f.ep, NULL);
 	assert_false(rocemu_ep_shows_part(f.ep, qp->qpn));
 	assert_int_equal(rocemu_qp_destroy(qp), 0);
