@@ -6,7 +6,7 @@ usage: regenerate.py BUILD_DIR [PATTERN]
 
 Only those whose names fit the pattern, if there is one; MANIFEST is written for all.
 
-Stock perftest programs and verbs-check run under `rocemu run --pcap` in a network namespace of
+Stock perftest programs and scenario-verbs run under `rocemu run --pcap` in a network namespace of
 their own: PSNs, QPNs, keys, addresses of memory and times differ from run to run. Operations that
 no installed program uses are done by two endpoints or two connection managers in virtual time
 (sim-samples, cm-samples): the same bytes each time.
@@ -47,7 +47,7 @@ SAMPLES = {
     'rc_send_dup_ipv4': ('RC SEND where one packet in five comes twice', V4, 'dup=20%,seed=5',
                          'ib_send_lat -s 3000 -m 1024'),
     'rc_errors_ipv4': ('RC errors: NAKs of each kind, RNR NAKs, retries that run out', V4, None,
-                       'verbs-check --group errors'),
+                       'scenario-verbs --with TYPE=RC verbs-errors.scenario'),
 }
 # Made by sim-samples: what it shows.
 SIMULATED = {
@@ -94,10 +94,14 @@ def describe(rocemu, path):
 
 
 def program(build, command, side, port):
-    argv = command.split()
-    if argv[0] == 'verbs-check':
-        return [os.path.join(build, 'test', 'prog', argv[0]), *argv[1:], '--device', f'dev{side}', '--port', str(port)]
-    return argv + ['-F', '-n', '5', '-p', str(port)]
+    name, *argv = command.split()
+    host = ['127.0.0.1'] if side else []
+    if name != 'scenario-verbs':
+        return [name, *argv, '-F', '-n', '5', '-p', str(port), *host]
+    own = [os.path.join(build, 'test', 'scenario', name), '--device', f'dev{side}']
+    if not side:
+        return [*own, '--listen', str(port)]
+    return [*own, '--peer', f'{host[0]}:{port}', *argv[:-1], os.path.join(HERE, '..', 'test', 'scenario', argv[-1])]
 
 
 def record(build, name, sample, port):
@@ -108,7 +112,7 @@ def record(build, name, sample, port):
            for i, a in enumerate(addresses) for extra in [['--pcap', path] if i else []]]
     with subprocess.Popen(run[0] + ['--'] + argv[0], stdout=subprocess.DEVNULL) as server:
         wait_listening(port, server)
-        subprocess.run(run[1] + ['--'] + argv[1] + ['127.0.0.1'], stdout=subprocess.DEVNULL, timeout=60, check=True)
+        subprocess.run(run[1] + ['--'] + argv[1], stdout=subprocess.DEVNULL, timeout=60, check=True)
         if server.wait(timeout=60) != 0:
             raise RuntimeError(f'{name}: the server ended with {server.returncode}')
 

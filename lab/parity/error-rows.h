@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The errors table: a row for each request that fails, with its effects at both ends. Three
- * programs run the rows: test/errors (the simulator, and any two devices: all effects),
- * test/prog/verbs-check (two hosts, all data paths), and parity (two devices beside each other: the
- * rows are inputs, and which states to wait for). Uses nothing but the verbs' header.
+ * The errors table: a row for each request that fails, with its effects at both ends. Two programs
+ * run the rows: test/errors (the simulator, and any two devices: all effects), and parity (two
+ * devices beside each other: the rows are inputs, and which states to wait for). Uses nothing but
+ * the verbs' header.
  */
 #ifndef ERROR_ROWS_H
 #define ERROR_ROWS_H

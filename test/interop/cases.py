@@ -11,6 +11,7 @@ import errors
 import harness
 import parity
 import realnic
+import scenario_pair
 import scenarios
 from peers import code, FAMILIES, gid_index, MTUS, ROLES, Row
 
@@ -18,24 +19,24 @@ NORMAL, FULL = 1, 2
 TRANSPORTS = ('rc', 'uc', 'ud')
 # Acknowledgement timeout, 4.096 us * 2^16 = 268 ms: the guest is emulated, and may have to wait for a processor.
 PATIENCE = 16
+GUARD_S = 600                     # hundreds of connections with an emulated guest
 SOAK_S = {NORMAL: 5, FULL: 60}
 
 # Where rxe differs from the specification, and the visible effect: (number, check, message,
 # explanation).
 KNOWN = (
-    (1, r'send_too_long', r'remote operation error, not remote invalid request error|local QP operation error',
+    (1, r'send_too_long', r'REM_OP_ERR|LOC_QP_OP_ERR',
      'rxe answers a SEND longer than the receive buffer with NAK 0x63 (remote operational error) and completes the '
      'receive with LOC_QP_OP_ERR; IBTA has NAK 0x61 and LOC_LEN_ERR.'),
-    (2, r'bad_lkey|receive_bad_lkey', r'local QP operation error, not local protection error',
+    (2, r'bad_lkey|receive_bad_lkey', r'LOC_QP_OP_ERR',
      'rxe completes a request or a receive whose L_Key is unknown with LOC_QP_OP_ERR; IBTA has LOC_PROT_ERR. The packets '
      'are as in IBTA.'),
-    (3, r'atomic_unaligned', r'post: Invalid argument',
+    (3, r'atomic_unaligned', r'returned -22',
      'The provider of rxe in rdma-core refuses an unaligned atomic when it is posted, so no packet is sent.'),
-    (4, r'fence', r'client: .*no send completion',
+    (4, r'fence', r'came: +nothing',
      'Rare, on a busy machine: rxe receives all responses to the READ before a fenced SEND, and '
      'never sends the SEND. rxe checks whether the READ is complete, and only afterwards records '
-     'that the SEND waits for it. A response that arrives in between does not start the SEND. '
-     'verbs-check stops there; the case is run again for the rest.'),
+     'that the SEND waits for it. A response that arrives in between does not start the SEND.'),
     (5, r'udpong', r'rconnect: No such file or directory',
      'rdma-core\'s datagram rsockets do not work on RoCE, not even with each other. For each QP they make an address handle of '
      'the port\'s own LID, without GRH, which the driver refuses (EINVAL). So rconnect() fails, and a server sends no answer.'),
@@ -59,8 +60,7 @@ NOTES = (
     'With rxe at both ends the same happens if the server is delayed at that point '
     '(`alone/perftest-R`).',
     'rxe marks the receive completion of a SEND with invalidate by the kernel\'s flag value, 4, which user space reads '
-    'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end. It '
-    'checks the data, and that the window is gone.',
+    'as IBV_WC_IP_CSUM_OK. `scenario-verbs --rxe-inv` takes that flag for it, and leaves the key unchecked at the rxe end.',
     'rxe gives a region without any remote right the R_Key 0.',
     'rxe sends the first packets of a WRITE whose local memory ends in a later packet, then fails it. IBTA allows that.',
     *cases_addr.NOTES,
@@ -73,7 +73,7 @@ class Case:
         self.role, self.family, self.mtu, self.level, self.run = role, family, mtu, level, run
         self.on_wire = role is not None
         self.corrupts = corrupts       # the capture is to hold packets with a wrong ICRC
-        self.label = label             # (group, label) of its only row; None: its rows are verbs-check's
+        self.label = label             # (group, label) of its only row; None: its rows are the scenarios'
 
 
 def places():
@@ -83,60 +83,54 @@ def places():
                 yield role, family, mtu
 
 
-# ---- verbs-check -----------------------------------------------------------------------------------------
+# ---- scenarios ------------------------------------------------------------------------------------------
 
-def tap_rows(group, transport, text, role=None):
-    """A row for each operation, of TAP lines with one for each size."""
-    rows = {}
-    lines = text.splitlines()
-    for i, line in enumerate(lines):
-        m = re.match(r'(ok|not ok) \d+ - ([a-z_]+)', line)
-        if not m or m.group(2) == 'connect' and m.group(1) == 'ok':
+def label_of(transport, name):
+    """A case's name begins with its label."""
+    return f'{transport.upper()} {name.split(":")[0]}'
+
+
+def scenario_rows(group, transport, text, role=None):
+    """A row for each case, of what scenario-verbs --results prints: its error, then 'ok' or 'not ok' with its name."""
+    rows, why = [], ''
+    for line in text.splitlines():
+        m = re.match(r'(ok|not ok) (\w+):', line)
+        if not m:
+            why += line + '\n'
             continue
-        label = f'{transport.upper()} {m.group(2)}'
-        row = rows.setdefault(label, Row(group, label, 'pass'))
-        if m.group(1) == 'ok':
-            continue
-        why = ' '.join(x for x in lines[i + 1:i + 3] if x.startswith('# '))
-        known = next((k for k in KNOWN if re.match(k[1], m.group(2)) and re.search(k[2], why)
+        row = Row(group, label_of(transport, m[2]), 'pass')
+        known = next((k for k in KNOWN if re.fullmatch(k[1], m[2]) and re.search(k[2], why)
                       and (role == 'server' or k[0] not in OF_ITS_REQUESTER)), None)
-        if known and row.outcome != 'fail':
-            row.outcome, row.known = 'known', known[0]
-        elif not known:
-            row.outcome, row.text = 'fail', f'{line} {why}'
-    return list(rows.values())
+        if m[1] != 'ok':
+            row.outcome, row.text, row.known = ('known', '', known[0]) if known else ('fail', f'{line}\n{why}', 0)
+        rows.append(row)
+        why = ''
+    return rows
 
 
-def check_argv(transport, group, family, options):
+def scenario_argv(wire, transport, family, group, ways=(), sets=()):
+    """End b is the server."""
     def argv(end, port, server):
-        own = ('--no-inv-flag',) if end.device == 'rxe0' else ()
-        return [end.program('verbs-check'), '--device', end.device, '--address', end.address(family), '--port', port,
-                '--type', transport, '--group', group, '--timeout', PATIENCE, *own, *options, *((server,) if server else ())]
+        own = ('--rxe-inv',) if end.device == 'rxe0' else ()
+        there = ('--peer', f'{server}:{port}') if server else ('--listen', port)
+        sets_too = [x for s in (f'path_mtu={MTUS[wire.mtu]}', f'area={scenario_pair.AREA}', f'timeout={PATIENCE}', *sets) for x in ('--set', s)]
+        text = ('--results', '--with', f'TYPE={scenario_pair.TYPES[transport]}', *sets_too, end.scenario(f'verbs-{group}'))
+        return [end.program('scenario-verbs', 'scenario'), '--device', end.device, '--gid', gid_index(end, family), *own, *ways, *there,
+                *(text if server else ())]
     return argv
 
 
 GROUP_NAMES = {'ops': 'Operations', 'flow': 'Order and notification', 'errors': 'Errors'}
 
 
-def verbs(wire, role, family, transport, group, options=(), impair=None):
-    rows, text = verbs_once(wire, role, family, transport, group, options, impair)
-    if any(r.known in OF_ITS_REQUESTER for r in rows):
-        there = {r.label for r in rows}
-        more, _ = verbs_once(wire, role, family, transport, group, options, impair)
-        rows += [r for r in more if r.label not in there]
-        text += ', run again for those that it did not come to'
-    return rows, text
-
-
-def verbs_once(wire, role, family, transport, group, options, impair):
-    argv = check_argv(transport, group, family, options)
-    server, client = wire.pair(role, argv, argv, impair=impair)
-    rows = tap_rows(GROUP_NAMES[group], transport, client.stdout, role)
-    plan = re.search(r'^1\.\.(\d+)$', client.stdout, re.M)
-    ran = len(re.findall(r'^(?:not )?ok ', client.stdout, re.M))
-    if not plan or ran != int(plan.group(1)):
-        raise harness.Failure(f'not all checks ran\n{server.report()}\n{client.report()}')
-    return rows, f'{ran} checks'
+def verbs(wire, role, family, transport, group, ways=(), sets=(), impair=None):
+    argv = scenario_argv(wire, transport, family, group, ways, sets)
+    server, client = wire.pair(role, argv, argv, impair=impair, guard=GUARD_S)
+    rows = scenario_rows(GROUP_NAMES[group], transport, client.stdout, role)
+    done = re.search(r'^(\d+) cases in (\d+) rounds', client.stdout, re.M)
+    if not done or len(rows) != int(done[1]):
+        raise harness.Failure(f'not all cases ran\n{server.report()}\n{client.report()}')
+    return rows, f'{done[2]} rounds'
 
 
 def verbs_cases():
@@ -147,7 +141,7 @@ def verbs_cases():
                 yield Case(f'verbs/{transport}.{group}', role, family, mtu, NORMAL if cover else FULL,
                            lambda w, c, t=transport, g=group: verbs(w, c.role, c.family, t, g))
         yield Case('verbs/rc.ops.wr.events.srq', role, family, mtu, FULL,
-                   lambda w, c: verbs(w, c.role, c.family, 'rc', 'ops', ('--cq-ex', '--events', '--srq')))
+                   lambda w, c: verbs(w, c.role, c.family, 'rc', 'ops', ('--cq-ex', '--events'), ('srq=1',)))
 
 
 # ---- bad networks ----------------------------------------------------------------------------------------
@@ -171,7 +165,7 @@ def impaired(wire, case, kind, by_guest):
     if by_guest:
         wire.impair_guest(NETEM[kind])
     try:
-        rows, text = verbs(wire, case.role, case.family, 'rc', 'flow', (), None if by_guest else IMPAIR[kind])
+        rows, text = verbs(wire, case.role, case.family, 'rc', 'flow', (), (), None if by_guest else IMPAIR[kind])
     finally:
         if by_guest:
             wire.clear_guest()

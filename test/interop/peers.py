@@ -12,6 +12,7 @@ import guest as vm
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'prog'))
 import harness  # noqa: E402 # pylint: disable=wrong-import-position
 import icrc_check  # noqa: E402 # pylint: disable=wrong-import-position
+import scenario_pair  # noqa: E402 # pylint: disable=wrong-import-position
 
 DEVICE = 'dev0'
 GUARD_S = 180
@@ -41,8 +42,11 @@ class Rocemu:
     def address(self, family):
         return vm.HOST_V4 if family == 'v4' else vm.HOST_V6
 
-    def program(self, name):
-        return self.config.program('prog', name)
+    def program(self, name, part='prog'):
+        return self.config.program(part, name)
+
+    def scenario(self, name):
+        return scenario_pair.file(name)
 
     def start(self, argv, name, env=None, impair=None):
         options = ('--impair', impair) if impair else ()
@@ -65,8 +69,11 @@ class Rxe:
     def address(self, family):
         return vm.GUEST_V4 if family == 'v4' else vm.GUEST_V6
 
-    def program(self, name):
-        return f'/build/test/prog/{name}'
+    def program(self, name, part='prog'):
+        return f'/build/test/{part}/{name}'
+
+    def scenario(self, name):
+        return f'/build/test/scenario/{name}.scenario'
 
     def start(self, argv, name, env=None, impair=None):
         return self.guest.start(argv, name, env)

@@ -17,15 +17,15 @@ HEAD = '''# Interoperation with the kernel's Soft-RoCE
 
 rocemu runs against the kernel driver rdma_rxe of Linux {release}, in a QEMU guest of Debian
 packages: two hosts on one wire, a tap in a network namespace of its own. The same programs run at
-both ends, on rxe0 and under `rocemu run`: `verbs-check` (`test/prog`, plain libibverbs; it compares
-every byte, and the guard zones around every buffer, at both ends), perftest, rdma-core's pingpongs
+both ends, on rxe0 and under `rocemu run`: scenarios (`scenario-verbs`, plain libibverbs; each byte is
+compared, and those around it, at both ends), perftest, rdma-core's pingpongs
 and its examples of rdma_cm. QEMU records every packet. `test/prog/icrc_check.py`, which shares no
 code with rocemu, computes each ICRC again. `rocemu verify` finds no error in any capture, except for
 packets corrupted on purpose.
 
 The columns show the role of rocemu and the interface's MTU (path MTU {paths}).
 The client begins most operations; each is also run in the other direction. Every connection starts
-at PSN 0xfffff0, so PSNs wrap in every run. Sizes are 0 to 1 MiB on RC, to 64 KiB on UC, to one
+at PSN 0xfffffe, so PSNs wrap in every run. Sizes are 0 to 1 MiB on RC, to 64 KiB on UC, to one
 packet on UD.
 
 `ok`: as in the specification. `[n]`: a known difference of rxe, explained below. `.`: not tried.

@@ -3,8 +3,7 @@
 """usage: test-docs.py BUILD
 
 Holds the table of docs/interop.md to what test/interop tries: a row for each operation, error and
-program, and none for what is no more. The list of verbs-check's cases comes from verbs-check,
-between two devices of the loopback interface. Also tests run.sh's message and exit code when it
+program, and none for what is no more. Also tests run.sh's message and exit code when it
 cannot run.
 """
 import os
@@ -23,6 +22,7 @@ import doctable  # noqa: E402 # pylint: disable=wrong-import-position
 import scenarios  # noqa: E402 # pylint: disable=wrong-import-position
 import errors  # noqa: E402 # pylint: disable=wrong-import-position
 import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
+import scenario_pair  # noqa: E402 # pylint: disable=wrong-import-position
 import harness  # noqa: E402 # pylint: disable=wrong-import-position
 import table  # noqa: E402 # pylint: disable=wrong-import-position
 
@@ -30,26 +30,16 @@ SKIPPED = 77
 DOCUMENT = os.path.join(TOP, 'docs', 'interop.md')
 
 
-def said_by_verbs_check(config, transport, group):
-    side = harness.Side('dev0=127.0.0.1', '127.0.0.1')
-    port = harness.new_port()
-    argv = [config.program('prog', 'verbs-check'), '--device', 'dev0', '--address', '127.0.0.1', '--port', port, '--type',
-            transport, '--group', group]
-    server = harness.start(config, side, argv, 'server')
-    try:
-        server.wait_listening(port)
-        client = harness.start(config, side, [*argv, '127.0.0.1'], 'client')
-        client.wait()
-        server.wait()
-        return cases.tap_rows(cases.GROUP_NAMES[group], transport, client.stdout)
-    finally:
-        server.kill()
+def listed(config, transport, group):
+    p = subprocess.run([config.program('scenario', 'scenario'), '--list', '--with', f'TYPE={scenario_pair.TYPES[transport]}',
+                        scenario_pair.file(f'verbs-{group}')], capture_output=True, text=True, check=True)
+    names = re.findall(r'^\S+:\d+: (\w+:)', p.stdout, re.M)
+    return {(cases.GROUP_NAMES[group], cases.label_of(transport, name)) for name in names}
 
 
 def wanted(config):
     """(group, label) of each row."""
-    rows = {(r.group, r.label) for t in cases.TRANSPORTS for g in cases.GROUP_NAMES
-            for r in said_by_verbs_check(config, t, g)}
+    rows = {row for t in cases.TRANSPORTS for g in cases.GROUP_NAMES for row in listed(config, t, g)}
     return rows | {c.label for c in cases.cases(True) if c.label}
 
 
@@ -61,7 +51,7 @@ def present():
 
 def docs__table__has_a_row_for_each_case(config):
     want, have = wanted(config), present()
-    assert len(want) > 50, f'verbs-check says too little: {want}'
+    assert len(want) > 50, f'the scenarios are too few: {want}'
     assert have == want, f'{DOCUMENT}: to be written again (run.sh --full --write-docs): it lacks {sorted(want - have)}, ' \
                          f'and is beyond what there is with {sorted(have - want)}'
 
@@ -120,32 +110,25 @@ def docs__packets__have_each_explanation():
         f'{DOCUMENT}: to be written again (run.sh --full --write-docs): its list of packets is not that of scenarios-rxe.txt'
 
 
-FENCE = 'ok 1 - storm\nnot ok 2 - fence\n# client: vc-io.c:239: no send completion within 10 s\n' \
-        '# server: vc-io.c:239: no receive completion within 10 s\nok 3 - solicited\n1..3\n'
+FENCE = 'ok storm: x\nverbs-flow.scenario:9: what came is not what is expected\n  expected: send 2\n  came:     nothing\n' \
+        '  case: fence: x (TYPE=RC)\nnot ok fence: x\nok solicited: x\n3 cases in 6 rounds, 1 failed\n'
 
 
 def known__fence__of_an_rxe_client_only():
     for role, outcome in (('server', 'known'), ('client', 'fail')):
-        rows = {r.label: r.outcome for r in cases.tap_rows('Errors', 'rc', FENCE, role)}
+        rows = {r.label: r.outcome for r in cases.scenario_rows('Errors', 'rc', FENCE, role)}
         assert rows == {'RC storm': 'pass', 'RC fence': outcome, 'RC solicited': 'pass'}, (role, rows)
 
 
-def known__fence__run_again_for_the_checks_behind_it():
-    runs = [cases.tap_rows('Errors', 'rc', FENCE, 'server'),
-            cases.tap_rows('Errors', 'rc', 'ok 1 - storm\nok 2 - fence\nnot ok 3 - many_reads\n# client: wrong\n', 'server')]
-    real, cases.verbs_once = cases.verbs_once, lambda *_: (runs.pop(0), '')
-    try:
-        rows, text = cases.verbs(None, 'server', 'v4', 'rc', 'flow')
-    finally:
-        cases.verbs_once = real
-    found = {r.label: r.outcome for r in rows}
-    assert found == {'RC storm': 'pass', 'RC fence': 'known', 'RC solicited': 'pass', 'RC many_reads': 'fail'}, found
-    assert 'again' in text and not runs, text
+def known__of_another_case_or_another_error__fails():
+    for text in (FENCE.replace('fence:', 'unsignaled:'), FENCE.replace('came:     nothing', 'came:     send 3')):
+        outcomes = [r.outcome for r in cases.scenario_rows('Errors', 'rc', text, 'server')]
+        assert outcomes == ['pass', 'fail', 'pass'], outcomes
 
 
 def known__seen_more_often_than_it_is_rare__soak_fails():
     case = cases.Case('soak', 'server', 'v4', 1500, cases.NORMAL, None, label=('Order and notification', 'RC soak'))
-    rows = cases.tap_rows('Errors', 'rc', FENCE, 'server')
+    rows = cases.scenario_rows('Errors', 'rc', FENCE, 'server')
     real, cases.verbs = cases.verbs, lambda *_: (rows, '')
     try:
         found, _ = cases.soak(None, case, 60)

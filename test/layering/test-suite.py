@@ -100,7 +100,7 @@ def main():
     assert left_out == sorted(name.split("/")[1] for name in suite.SLOW), left_out
     assert set(first[1]) == {t["name"] for t in tests if t["suite"][0].endswith(":wire")} - set(left_out), first[1]
     assert "tools/rocemu" in rest[2] and "tools/rocemu" not in first[2], first[2]
-    assert "test/prog/verbs-check" in rest[2], rest[2]
+    assert "test/scenario/scenario-verbs" in rest[2], rest[2]
     assert not any("shortage" in name for name in first[2] + rest[2]), rest[2]
     print(f"{len(quick)} tests, {len(left_out)} are left out")
     return 0

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import icrc_check
+import scenario_pair
 from cases_perftest import WR_PATH
 from harness import NORMAL, QUICK, Case, Failure, expect, gid_index, pair, run
 
@@ -70,9 +71,7 @@ def captured(name, where, argv_of, least, level=NORMAL, env=None):
         with tempfile.TemporaryDirectory(prefix='rocemu-pcap-') as d:
             # The program may give up root, and writes as the same user: nothing to do about modes.
             options = ('--pcap', os.path.join(d, 'side-%p.pcap'))
-            sides = [argv_of(config, side) for side in (topo.server, topo.client)]
-            server, client = pair(config, topo, sides[0], sides[1] + ['{server}'], env=env,
-                                  server_options=options, client_options=options)
+            server, client = pair(config, topo, *argv_of(config, topo), env=env, server_options=options, client_options=options)
             files = sorted(glob.glob(os.path.join(d, '*')))
             expect(len(files) == 2, f'two captures expected, not {files}', server, client)
             totals = [check_file(f) for f in files]
@@ -82,23 +81,27 @@ def captured(name, where, argv_of, least, level=NORMAL, env=None):
     return Case(f'capture/{name}/{where}', check, level, needs=('tshark',))
 
 
+def both(argv):
+    """The same program as server and as client."""
+    return lambda config, topo: (argv(config, topo.server), [*argv(config, topo.client), '{server}'])
+
+
 def pingpong(transport, *options):
     def argv(config, side):
         return [f'ibv_{transport}_pingpong', '-d', side.name, '-g', gid_index(config, side), '-p', '{port}', '-n', 50,
                 *options]
-    return argv
+    return both(argv)
 
 
 def perftest(program, *options):
     def argv(config, side):
         return [program, '-d', side.name, '-x', gid_index(config, side), '-p', '{port}', '-F', '-n', 50, *options]
-    return argv
+    return both(argv)
 
 
-def verbs_check(transport, *options):
-    def argv(config, side):
-        return [config.program('prog', 'verbs-check'), '--port', '{port}', '--device', side.name, '--address',
-                side.address, '--type', transport, '--group', 'flow', *options]
+def verbs(transport, *ways, mtu=None):
+    def argv(config, topo):
+        return scenario_pair.argv(config, topo, ('verbs-flow',), ways, scenario_pair.text_options(topo, transport, mtu))
     return argv
 
 
@@ -106,9 +109,9 @@ def decode(config, lab):
     """`rocemu decode` reads what `--pcap` wrote: a line a packet."""
     topo = lab.get('lo')
     with tempfile.TemporaryDirectory(prefix='rocemu-pcap-') as d:
-        argv = pingpong('rc', '-s', 3000)(config, topo.client)
+        server, client = pingpong('rc', '-s', 3000)(config, topo)
         options = ('--pcap', os.path.join(d, '%p.pcap'))
-        pair(config, topo, argv, argv + ['{server}'], server_options=options, client_options=options)
+        pair(config, topo, server, client, server_options=options, client_options=options)
         for path in glob.glob(os.path.join(d, '*.pcap')):
             total = sum(1 for _ in icrc_check.check(path))
             p = subprocess.run([config.rocemu, 'decode', path], capture_output=True, text=True)
@@ -143,6 +146,6 @@ def cases():
         Case('capture/no_traffic', devices_only),
     ]
     for transport in ('rc', 'xrc', 'uc', 'ud'):
-        result.append(captured(f'verbs_{transport}', 'lo', verbs_check(transport), 100))
-        result.append(captured(f'verbs_{transport}', 'lo6', verbs_check(transport, '--wr', '--mtu', 256), 100))
+        result.append(captured(f'verbs_{transport}', 'lo', verbs(transport), 100))
+        result.append(captured(f'verbs_{transport}', 'lo6', verbs(transport, '--wr', mtu=256), 100))
     return result

@@ -3,6 +3,7 @@
 import re
 import sys
 
+import scenario_pair
 from harness import NORMAL, QUICK, Case, Side, expect, new_port, run, start
 
 SIDE = Side('dev0=lo', '127.0.0.1')
@@ -94,9 +95,9 @@ def outside(config, _lab):
 
 
 def errors(config, _lab):
-    """verbs-check breaks every rule once: each has its counter."""
-    program = config.program('prog', 'verbs-check')
-    text = script(config, f'pair {program} --port {new_port()} --device dev0 --address 127.0.0.1 --type rc --group errors --timeout 18\n'
+    """Scenarios break every rule once: each has its counter."""
+    program = config.program('scenario', 'scenario-verbs')
+    text = script(config, f'{program} --device dev0 --with TYPE=RC --set timeout=18 {scenario_pair.file("verbs-errors")} > /dev/null || exit 1\n'
                           f'cd {PORT} && grep . counters/* hw_counters/*')
     got = values(text)
     for name in ('req_cqe_error', 'req_cqe_flush_error', 'req_remote_access_errors', 'req_remote_invalid_request',

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbs-check on networks that differ: interfaces without one offload or another (segmentation and merging are then
+"""Scenarios on networks that differ: interfaces without one offload or another (segmentation and merging are then
 done elsewhere, or not at all), and link-local IPv6 addresses, which need a scope."""
 import re
 import subprocess
 import time
 
+import scenario_pair
 from harness import FULL, NORMAL, POLL_S, Case, Failure, Side, Skip, Topology, VethPair, expect, may_make_netns, pair
 
 OFFLOADS = {
@@ -20,11 +21,8 @@ OFFLOADS = {
 
 def flow(config, topo, transport, *more):
     """All kinds of messages. more: a command before the program."""
-    program = config.program('prog', 'verbs-check')
-    argv = [[*more, program, '--port', '{port}', '--device', side.name, '--address', side.address, '--type', transport,
-             '--group', 'flow'] for side in (topo.server, topo.client)]
-    server, client = pair(config, topo, argv[0], argv[1] + ['{server}'])
-    expect('\nnot ok' not in '\n' + client.stdout and '\nok ' in '\n' + client.stdout, 'checks failed', server, client)
+    b, a = scenario_pair.argv(config, topo, ('verbs-flow',), options=scenario_pair.text_options(topo, transport))
+    scenario_pair.passed(pair(config, topo, [*more, *b], [*more, *a])[1])
 
 
 def on_veth(function):

@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Scenarios (docs/scenarios.md) by verbs. Those of two queue pairs: over both wires and both IP versions, and while packets
-are lost. Those of one: their packets come from a UDP socket at another address."""
+"""Scenarios (docs/scenarios.md) by verbs, in one process. Those of two queue pairs: over both wires and both IP versions, and
+while packets are lost (cases_verbs.py has them in two processes). Those of one: their packets come from a UDP socket at another
+address."""
 import glob
 import os
 import re
 
+import scenario_pair
 from harness import NORMAL, QUICK, Case, Proc, Side, Skip, VethPair, expect, gid_index, may_make_netns, new_port, run, start
 
 LEAST_CASES = 110       # of one queue pair, with which packets on UDP can do what they state
-HERE = os.path.dirname(os.path.abspath(__file__))
-FILES = os.path.join(HERE, '..', 'scenario')
+FILES = scenario_pair.FILES
 
 
-def scenarios(file, where, options=()):
+def scenarios(where, options=(), text=(), files=('pair', 'verbs-ops', 'verbs-flow', 'verbs-errors')):
     def check(config, lab):
         topo = lab.get(where)
         topo.check()
         side = topo.server
-        argv = [config.program('scenario', 'scenario-verbs'), '--device', side.name, '--gid', gid_index(config, side),
-                os.path.join(FILES, f'{file}.scenario')]
-        p = run(config, side, argv, options=options)
-        found = re.search(r'^(\d+) cases in (\d+) rounds, 0 failed$', p.stdout, re.M)
-        expect(found and int(found[1]) > 0, 'cases failed', p)
-        return f'{found[1]} cases, {found[2]} rounds'
+        argv = [config.program('scenario', 'scenario-verbs'), '--device', side.name, '--gid', gid_index(config, side), '--set', 'timeout=18',
+                *text, *map(scenario_pair.file, files)]
+        return scenario_pair.passed(run(config, side, argv, options=options))
 
     return check
 
@@ -87,14 +85,11 @@ def packets_between(family):
 
 
 def cases():
-    shm = ('--wire', 'shm')
     return [
-        Case('scenarios/pair/lo/udp', scenarios('pair', 'lo'), QUICK),
-        Case('scenarios/pair/lo6/udp', scenarios('pair', 'lo6'), NORMAL),
-        Case('scenarios/pair/lo/shm', scenarios('pair', 'lo', shm), NORMAL),
-        Case('scenarios/pair/lo/udp.loss', scenarios('pair', 'lo', ('--impair', 'loss=1%,seed=1')), NORMAL),
-        Case('scenarios/pair-uc/lo/udp', scenarios('pair-uc', 'lo'), NORMAL),
-        Case('scenarios/pair-uc/lo/shm', scenarios('pair-uc', 'lo', shm), NORMAL),
+        Case('scenarios/lo/udp', scenarios('lo'), QUICK),
+        Case('scenarios/lo6/udp', scenarios('lo6'), NORMAL),
+        Case('scenarios/lo/shm', scenarios('lo', ('--wire', 'shm')), NORMAL),
+        Case('scenarios/lo/udp.loss', scenarios('lo', ('--impair', 'loss=1%,seed=1'), ('--with', 'TYPE=RC'), ('pair', 'verbs-ops', 'verbs-flow')), NORMAL),
         Case('scenarios/packets/v4', packets(V4), QUICK, needs=('unshare', 'ip')),
         Case('scenarios/packets/v6', packets(V6), NORMAL, needs=('unshare', 'ip')),
         Case('scenarios/packets/veth-v4', packets_between(0), NORMAL, needs=('ip',)),

@@ -51,7 +51,8 @@ static const char usage[] =
 	"it\n"
 	"  --without NAME=WORD  not these rounds\n"
 	"  --set NAME=NUMBER    an attribute that a line does not give\n"
-	"  --results       print a line 'ok NAME' or 'not ok NAME' for each case\n"
+	"  --results       print a line 'ok NAME' or 'not ok NAME' for each case, behind its "
+	"error\n"
 	"  --rounds        the same for each round, and before it what differs; then go on\n"
 	"  --verbose       print each line and what came\n"
 	"  --words         print the words of the language\n"
@@ -103,16 +104,16 @@ static char *read_file(const char *name, size_t *len)
 	return text;
 }
 
-static void print_error(const char *name, const struct scenario_result *r)
+static void print_error(FILE *f, const char *name, const struct scenario_result *r)
 {
 	const struct scenario_error *e = &r->error;
 
-	fprintf(stderr, "%s:%u:", e->file, e->line);
+	fprintf(f, "%s:%u:", e->file, e->line);
 	if (e->column)
-		fprintf(stderr, "%u:", e->column);
-	fprintf(stderr, " %s\n", e->text);
+		fprintf(f, "%u:", e->column);
+	fprintf(f, " %s\n", e->text);
 	if (name)
-		fprintf(stderr, "  case: %s%s%s%s\n", name, *r->values ? " (" : "", r->values,
+		fprintf(f, "  case: %s%s%s%s\n", name, *r->values ? " (" : "", r->values,
 			*r->values ? ")" : "");
 }
 
@@ -155,11 +156,11 @@ static int run_rounds(const struct scenario *s, unsigned i, const struct options
 		if (r.verdict == SCENARIO_CANNOT && o->skip) {
 			t->skipped++;
 			if (o->verbose)
-				print_error(c->head.text, &r);
+				print_error(o->results ? stdout : stderr, c->head.text, &r);
 			return n;
 		}
 		fflush(stdout);
-		print_error(c->head.text, &r);
+		print_error(o->results ? stdout : stderr, c->head.text, &r);
 		return -1;
 	}
 	return n;
@@ -245,7 +246,7 @@ static void run_file(const char *name, const struct options *o, struct totals *t
 
 	s = text ? scenario_read(text, len, name, &r.error) : NULL;
 	if (text && !s)
-		print_error(NULL, &r);
+		print_error(stderr, NULL, &r);
 	if (s && !s->ncases)
 		fprintf(stderr, "%s: no case\n", name);
 	if (!s || !s->ncases || !set_defaults(s, o))

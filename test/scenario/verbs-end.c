@@ -21,7 +21,7 @@ enum {
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		     IBV_ACCESS_REMOTE_ATOMIC,
 	GUARD_PAGE = 4096, /* around each area, without any access */
-	CHUNK = 64 << 20,
+	CHUNK = 2 << 20,
 };
 
 struct verbs_way verbs_way;
@@ -86,53 +86,50 @@ void verbs_say(struct verbs_end *e, const char *fmt, ...)
 
 /* ---- memory ---- */
 
+/** A file with CHUNK bytes of an area as it is at first. */
+static int first_bytes(unsigned area)
+{
+	int fd = memfd_create("area", MFD_CLOEXEC);
+	uint8_t *at;
+
+	if (fd < 0 || ftruncate(fd, CHUNK))
+		return -errno;
+	at = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	scenario_fill((enum scenario_area)area, at, CHUNK);
+	munmap(at, CHUNK);
+	return fd;
+}
+
 static size_t pages(size_t len)
 {
 	return (len + GUARD_PAGE - 1) / GUARD_PAGE * GUARD_PAGE;
 }
 
-/** Large areas share what nobody writes to. */
-static int map_chunks(struct verbs_end *e, unsigned area)
-{
-	static int first[SCENARIO_AREAS];
-	const size_t len = pages(e->setup.area);
-	uint8_t *at;
-
-	if (!first[area]) {
-		first[area] = memfd_create("area", MFD_CLOEXEC);
-		if (first[area] < 0 || ftruncate(first[area], CHUNK))
-			return -errno;
-		at = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, first[area], 0);
-		if (at == MAP_FAILED)
-			return -errno;
-		scenario_fill((enum scenario_area)area, at, CHUNK);
-		munmap(at, CHUNK);
-	}
-	for (size_t i = 0; i < len; i += CHUNK) {
-		at = mmap(e->memory[area] + i, MIN(len - i, (size_t)CHUNK), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, first[area], 0);
-		if (at == MAP_FAILED)
-			return -errno;
-	}
-	return 0;
-}
-
-/** Memory between two pages that cannot be touched. */
+/** Memory between two pages that cannot be touched. Only what is written to is memory of its own.
+ */
 static int map_area(struct verbs_end *e, unsigned area)
 {
-	const size_t len = e->setup.area;
-	uint8_t *all = mmap(NULL, pages(len) + 2 * GUARD_PAGE, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	static int file[SCENARIO_AREAS];
+	const size_t len = pages(e->setup.area);
+	uint8_t *at = mmap(NULL, len + 2 * GUARD_PAGE, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (all == MAP_FAILED)
+	if (at == MAP_FAILED)
 		return -errno;
-	e->memory[area] = all + GUARD_PAGE;
+	e->memory[area] = at + GUARD_PAGE;
 	e->self.addr[area] = (uintptr_t)e->memory[area];
-	if (len > CHUNK)
-		return map_chunks(e, area);
-	if (mprotect(e->memory[area], pages(len), PROT_READ | PROT_WRITE))
-		return -errno;
-	scenario_fill((enum scenario_area)area, e->memory[area], len);
+	if (!file[area])
+		file[area] = first_bytes(area);
+	if (file[area] < 0)
+		return file[area];
+	for (size_t i = 0; i < len; i += CHUNK) {
+		at = mmap(e->memory[area] + i, MIN(len - i, (size_t)CHUNK), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file[area], 0);
+		if (at == MAP_FAILED)
+			return -errno;
+	}
 	return 0;
 }
 
@@ -247,6 +244,7 @@ static int make_qp(struct verbs_end *e)
 		.qp_type = a.qp_type,
 		.sq_sig_all = a.sq_sig_all,
 	};
+	struct ibv_qp_attr now;
 
 	if (verbs_way.wr) {
 		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -261,9 +259,12 @@ static int make_qp(struct verbs_end *e)
 		return -errno;
 	if (a.cap.max_inline_data < MAX_INLINE)
 		return -ERANGE;
-	s->send_wr = a.cap.max_send_wr;
+	/* rxe reports what it rounded up here only. */
+	if (ibv_query_qp(e->qp, &now, IBV_QP_CAP, &old))
+		return -EINVAL;
+	s->send_wr = MAX(a.cap.max_send_wr, old.cap.max_send_wr);
 	if (!e->srq)
-		s->recv_wr = a.cap.max_recv_wr;
+		s->recv_wr = MAX(a.cap.max_recv_wr, old.cap.max_recv_wr);
 	e->self.qpn = e->qp->qp_num;
 	return 0;
 }
