@@ -330,6 +330,35 @@ TEST(language, destroyed__as_if_it_were_not_there)
 	check(rows, ARRAY_LEN(rows));
 }
 
+static char differences[1024];
+
+static void note_difference(const struct scenario_result *r)
+{
+	const size_t n = strlen(differences);
+
+	snprintf(differences + n, sizeof(differences) - n, "%u: %.200s\n", r->error.line,
+		 r->error.text);
+}
+
+TEST(language, differences__each_is_told__the_round_goes_on_and_fails)
+{
+	static const char text[] =
+		"case a\npair RC\nstate SQD\nfor i 1..2 a: state SQE\na: post_recv "
+		"len 8\nb: post_recv len 8\na: modify ERR\nb: modify ERR\n";
+	struct scenario_result r = {0};
+	struct scenario *s = scenario_read(text, strlen(text), "x", &r.error);
+
+	s->differs = note_difference;
+	scenario_run(s, 0, 0, &scenario_endpoint, NULL, &r);
+	scenario_free(s);
+	assert_int_equal(r.verdict, SCENARIO_FAIL);
+	assert_string_equal(
+		differences,
+		"3: the state is RTS, not SQD\n4: the state is RTS, not SQE\n"
+		"8: the case ends, and this was not expected: recv 1 WR_FLUSH_ERR; ERR\n"
+		"8: the case ends, and this was not expected: recv 1 WR_FLUSH_ERR; ERR\n");
+}
+
 TEST(language, let__stands_for_its_number_in_the_rest_of_the_case)
 {
 	static const struct row rows[] = {
