@@ -78,11 +78,11 @@ SLOW = {
     'agent/agent-holder', 'agent/agent-liar', 'agent/agent-users-names', 'base/base-words', 'cm/cm-masks', 'docs/doc-console',
     'engine/engine-lane-order', 'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
     'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon', 'parity/parity',
-    'prog/errors-run', 'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors', 'recipes/recipes-ci', 'recipes/recipes-containers',
+    'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors', 'recipes/recipes-ci', 'recipes/recipes-containers',
     'recipes/recipes-kubernetes', 'recipes/recipes-networks', 'recipes/recipes-programs', 'rsocket/rsocket-compare',
     'rsocket/rsocket-keepalive', 'rsocket/rsocket-many', 'rsocket/rsocket-stream', 'shortage/shortage-agent',
-    'shortage/shortage-cm', 'shortage/shortage-rsocket', 'shortage/shortage-verbs', 'sim/crowd', 'sim/errors-sim', 'sim/goodput',
-    'sim/large', 'sim/masks', 'sim/random', 'sim/silent', 'sim/stores', 'sim/turns', 'sim/world', 'verbs/errors-verbs',
+    'shortage/shortage-cm', 'shortage/shortage-rsocket', 'shortage/shortage-verbs', 'sim/crowd', 'sim/goodput',
+    'sim/large', 'sim/masks', 'sim/random', 'sim/silent', 'sim/stores', 'sim/turns', 'sim/world',
     'verbs/verbs-limits', 'verbs/verbs-port', 'verbs/verbs-wait', 'verify/browser', 'verify/cuts', 'verify/disorder',
     'verify/live', 'verify/mutate', 'verify/outputs', 'verify/points', 'verify/samples', 'verify/volume',
 }
@@ -91,7 +91,7 @@ CONCERNS = (
     ('lab/capture/', ('wire', 'verify', 'fuzz')), ('lab/verify/', ('verify', 'fuzz')), ('lab/parity/', ('parity',)), ('lab/', ('cli',)),
     ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')),
     ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
-    ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs', 'cli')),
+    ('test/scenario/', ('transport', 'docs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs', 'cli')),
     ('man/', ('docs', 'shape', 'cli')),
 )
 SANITIZER_ENV = {

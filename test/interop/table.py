@@ -34,10 +34,10 @@ packet on UD.
 ERRORS = '''
 ## The errors table
 
-The rows of [errors.md](errors.md), unchanged: a program on plain libibverbs (`test/errors`,
-`errors-run`) runs them in the guest. Its requester is on the device before the `>`, its responder on
-the one after it. `same`: statuses, flushes, states, events and, if an end is rocemu, the NAK on the
-wire are those of the row. rxe with itself runs without rocemu.
+The rows of [errors.md](errors.md), unchanged: `scenario-verbs`, a program on plain libibverbs, runs
+them in the guest. Its requester is on the device before the `>`, its responder on the one after it.
+`same`: statuses, flushes, states, events and, if the requester is rocemu, the NAK are those of the
+row. rxe with itself runs without rocemu.
 
 <!-- errors: -->
 {errors}
@@ -136,4 +136,5 @@ def write(path, run, release, known, notes, everything):
     lines.append(PACKETS.format(packets=scenarios.document()).rstrip('\n'))
     lines.append(TAIL.format(known='\n'.join(f'- [{n}] {text}' for n, _, _, text in known),
                              notes='\n'.join(f'- {text}' for text in notes), programs=PROGRAMS.search(old).group(0)))
-    doctable.save(path, '\n'.join(lines))
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write('\n'.join(lines))
