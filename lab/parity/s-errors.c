@@ -88,8 +88,8 @@ static void run_row(struct pair *p, const void *arg)
 		msg_post(&p->req, &p->rsp, &(struct msg){.op = IBV_WR_SEND, .id = 2, .len = 10});
 		poll_send(&p->req, 1);
 	}
-	state_say(&p->req, refused ? IBV_QPS_RTS : row->want.state[REQ]);
-	state_say(&p->rsp, refused ? IBV_QPS_RTS : row->want.state[RSP]);
+	state_say(&p->req, refused ? IBV_QPS_RTS : row->state[REQ]);
+	state_say(&p->rsp, refused ? IBV_QPS_RTS : row->state[RSP]);
 	poll_nothing(&p->rsp);
 	poll_nothing(&p->req);
 }
