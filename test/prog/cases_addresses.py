@@ -206,9 +206,7 @@ def thousand(kind):
         finally:
             if server is not None:
                 server.kill()
-            net.close()
-            # The tree of a thousand devices was being filled by a process that was killed just now: the next run removes it.
-            subprocess.run([config.rocemu, 'run', '--', 'true'], check=True)
+            close(config, net)
     return check
 
 
@@ -237,6 +235,12 @@ def come_and_go(config, _lab):
         net.close()
 
 
+def close(config, net):
+    """The tree of a thousand devices may be being filled by a process that is killed now: the next run removes it."""
+    net.close()
+    subprocess.run([config.rocemu, 'run', '--', 'true'], check=True)
+
+
 def one_by_one(config, _lab):
     """A thousand addresses are added to a device's interface: a read of it for each would take a million steps."""
     net = Net(list(addresses4(1)))
@@ -255,7 +259,7 @@ def one_by_one(config, _lab):
     finally:
         if watch is not None:
             watch.kill()
-        net.close()
+        close(config, net)
 
 
 def cases():

@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 
-from cases_capture import pingpong
+from cases_capture import both, pingpong
 from cases_cm import RPING, Session
 from harness import NORMAL, QUICK, Case, Failure, expect, new_port, pair, run, start
 
@@ -68,9 +68,9 @@ def traced(name, where, argv_of, judge, options=(), needs=()):
         topo.check()
         with tempfile.TemporaryDirectory(prefix='rocemu-trace-') as d:
             path = os.path.join(d, 'trace.json')
-            argv = [argv_of(config, side) for side in (topo.server, topo.client)]
-            both = ('--trace', path, *options)
-            server, client = pair(config, topo, argv[0], argv[1] + ['{server}'], server_options=both, client_options=both)
+            options_of_both = ('--trace', path, *options)
+            server, client = pair(config, topo, *argv_of(config, topo), server_options=options_of_both,
+                                  client_options=options_of_both)
             try:
                 return judge(sides(path))
             except Failure as e:
@@ -133,8 +133,8 @@ def write_bw(_, side):
     return ['ib_write_bw', '-d', side.name, '-x', '0', '-p', '{port}', '-F', '-s', 64, '-n', 500]
 
 
-def srq_pingpong(config, side):
-    return ['ibv_srq_pingpong', *pingpong('rc')(config, side)[1:], '-q', 1]
+def srq_pingpong(config, topo):
+    return [['ibv_srq_pingpong', '-q', 1, *argv[1:]] for argv in pingpong('rc')(config, topo)]
 
 
 def check_rping(config, lab):
@@ -189,7 +189,7 @@ def cases():
     return [
         traced('pingpong', 'lo', pingpong('rc'), judge_pingpong),
         traced('loss', 'lo', pingpong('rc'), judge_loss, options=('--impair', 'loss=5%,seed=3')),
-        traced('unsignaled', 'lo', write_bw, judge_unsignaled, needs=('ib_write_bw',)),
+        traced('unsignaled', 'lo', both(write_bw), judge_unsignaled, needs=('ib_write_bw',)),
         traced('srq', 'lo', srq_pingpong, judge_srq, needs=('ibv_srq_pingpong',)),
         Case('trace/rping/lo', check_rping, NORMAL, needs=('rping',)),
         Case('trace/reason/lo', check_reason, NORMAL, needs=('ib_write_lat',)),
