@@ -199,6 +199,7 @@ static void writes(void)
 {
 	pthread_t thread;
 
+	there.mem[0] = 0; /* no mark: messages may have left one there */
 	check(!pthread_create(&thread, NULL, spin, NULL), "pthread_create");
 	for (unsigned i = 1; i <= rounds; i++) {
 		const uint8_t mark = (uint8_t)(i % 255 + 1);
