@@ -48,7 +48,30 @@ CAPTURES = {
     'before.pcap': 'rc_write_ipv4.pcap',
     'after.pcap': 'rc_write_loss_ipv4.pcap',
 }
+KEEPER_S = 30
 NAMESPACES = ['unshare', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
+
+
+def keepers():
+    """Those who remove a device's files when its last program has ended, in this namespace."""
+    found = []
+    for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+        try:
+            pid, name, state = re.match(r'(\d+) \((.*)\) (\S)', path.read_text(encoding='utf-8')).groups()
+        except OSError:
+            continue
+        if name in ('rocemu-paths', 'rocemu-sweep') and state != 'Z':
+            found.append(int(pid))
+    return found
+
+
+def wait_gone(pid):
+    try:
+        with open(os.pidfd_open(pid), 'rb') as process:
+            if not select.select([process], [], [], KEEPER_S)[0]:
+                raise Wrong(f'process {pid} still keeps files of devices after {KEEPER_S} s')
+    except ProcessLookupError:
+        pass
 
 
 class Wrong(Exception):
@@ -152,6 +175,9 @@ class Session:
     def end(self):
         os.killpg(self.shell.pid, signal.SIGKILL)
         self.shell.wait()
+        while keepers():
+            for pid in keepers():
+                wait_gone(pid)
 
     def background(self):
         try:
