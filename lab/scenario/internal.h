@@ -167,12 +167,20 @@ bool need_place(struct round *r, struct scenario_place *p);
 bool run_let(struct round *r);
 bool run_skip_if(struct round *r);
 
-/* ---- run.c ---- */
+/* ---- expect.c ---- */
 
 /** The line behind its first word, with values in place of names and {sums}. */
 bool expected_text(struct round *r, char *to, size_t size);
 /** Does what came match the line? */
 bool compare(struct round *r, const char *want, const char *got);
+
+/** Commands. */
+bool run_expect(struct round *r);
+bool run_completions(struct round *r);
+bool run_ignore(struct round *r);
+bool run_state(struct round *r);
+bool run_last(struct round *r);
+bool run_deadline(struct round *r);
 
 /* ---- queues.c: commands ---- */
 
