@@ -62,7 +62,7 @@ bool run_expect(struct round *r)
 	if (!r->b->settle)
 		return compare(r, want, with_kept(r, r->b->effects(r->world, r->end, 0)));
 	n = in_real_time(want);
-	snprintf(got, sizeof(got), "%s", r->b->effects(r->world, r->end, n));
+	snprintf(got, sizeof(got), "%s", with_kept(r, r->b->effects(r->world, r->end, n)));
 	in_real_time(got);
 	return compare(r, want, got);
 }

@@ -37,8 +37,6 @@ static bool begin(struct round *r, unsigned ends)
 	r->world = r->b->start(&r->setup, &error);
 	if (error == -EOPNOTSUPP)
 		return cannot(r, "such a queue pair");
-	if (r->world && r->b->actual)
-		r->b->actual(r->world, &r->setup);
 	return r->world || refuse(r, "the queue pairs cannot be made: %s", strerror(-error));
 }
 

@@ -302,8 +302,8 @@ struct scenario_backend {
 	/** @return a world to be ended, or NULL with *error negative. */
 	void *(*start)(const struct scenario_setup *s, int *error);
 	void (*end)(void *world);
-	/** Attributes that are larger than s has them: a queue may be longer. */
-	void (*actual)(void *world, struct scenario_setup *s);
+	/** Attributes of an end that are larger than s has them: a queue may be longer. */
+	void (*actual)(void *world, unsigned end, struct scenario_setup *s);
 	int (*post_send)(void *world, unsigned end, const struct scenario_request *r);
 	int (*post_recv)(void *world, unsigned end, const struct scenario_request *r);
 	/** To a state, with the attributes of s that it needs, and those of mask (IBV_QP_*). */

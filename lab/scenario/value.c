@@ -51,6 +51,7 @@ static bool srq_value(struct round *r, const char *name, uint64_t *out)
 /** "mem.rkey" and its like; or an attribute of the QPs. */
 static bool key_value(struct round *r, const char *name, uint64_t *out)
 {
+	struct scenario_setup setup = r->setup;
 	uint32_t window;
 	uint8_t end;
 
@@ -64,7 +65,9 @@ static bool key_value(struct round *r, const char *name, uint64_t *out)
 		*out = r->b->qpn(r->world, end);
 		return true;
 	}
-	if (setup_value(&r->setup, name, out))
+	if (r->b->actual)
+		r->b->actual(r->world, end, &setup);
+	if (setup_value(&setup, name, out))
 		return true;
 	if (!r->b->key)
 		return false;

@@ -43,6 +43,8 @@ KNOWN = (
     (6, r'rstream', r'16',
      'The rpoll() of rdma-core\'s librdmacm reports POLLHUP as soon as the peer has closed, with data unread. rstream -T a, '
      'asynchronous, treats that as an error when its peer closes quickly. rocemu\'s rpoll() reports POLLHUP once all data was read.'),
+    (7, r'uc_too_long', r'LOC_QP_OP_ERR',
+     'A UC message longer than its receive breaks rxe\'s QP; rocemu drops the message and keeps the QP.'),
 )
 OF_ITS_REQUESTER = (4,)          # known only where rxe is the client
 

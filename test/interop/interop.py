@@ -28,6 +28,7 @@ import harness  # noqa: E402 # pylint: disable=wrong-import-position
 import errors  # noqa: E402 # pylint: disable=wrong-import-position
 import cases as plan  # noqa: E402 # pylint: disable=wrong-import-position
 import guest as vm  # noqa: E402 # pylint: disable=wrong-import-position
+import parity  # noqa: E402 # pylint: disable=wrong-import-position
 import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
 import peers  # noqa: E402 # pylint: disable=wrong-import-position
 import table  # noqa: E402 # pylint: disable=wrong-import-position
@@ -172,6 +173,7 @@ def run_all(args, chosen):
         guest = vm.Guest(kernel, initrd, os.path.abspath(args.build), work, say)
         try:
             guest.boot()
+            parity.bring_libraries(guest, os.path.abspath(args.build))
             run = Run(config, peers.Wire(config, guest), captures)
             for case in chosen:
                 if not guest.alive:

@@ -56,7 +56,6 @@ def make_network(guest):
 
 def prepare(wire):
     if not wire.parity_ready:
-        bring_libraries(wire.guest, wire.rocemu.config.build)
         make_network(wire.guest)
         wire.parity_ready = True
 

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 
 import error_rows  # noqa: E402 # pylint: disable=wrong-import-position
 
-# There is no network that loses what it is told to.
+# By verbs no packet is lost on purpose.
 OPTIONS = ('--vendor-err', '--skip', '--rounds', '--with', 'LOST=0', '--with', 'GONE=0')
 IN_MEMORY = {'rc/bad-response'}
 # Of events that are no errors, and of requests that are none.

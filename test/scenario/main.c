@@ -17,19 +17,20 @@
 static const struct scenario_backend *const backend = &scenario_verbs;
 #define NAME "scenario-verbs --device NAME"
 #define WITH "pairs of queue pairs of a device"
-#define MORE                                                                                   \
-	"  --device NAME   the device (ibv_devices)\n"                                         \
-	"  --gid N         index of its GID (0)\n"                                             \
-	"  --listen PORT   be end b for another process, which is run with --peer; no FILE\n"  \
-	"  --peer HOST:PORT  end b is there; with --from, the only end\n"                      \
-	"  --from ADDRESS  cases with one queue pair: its peer is at this address, which is\n" \
-	"                  not the device's, and writes the packets, on UDP port 4791\n"       \
-	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                         \
-	"  --cq-ex         poll by ibv_start_poll(), not by ibv_poll_cq()\n"                   \
-	"  --events        sleep on completion channels\n"                                     \
-	"  --vendor-err    the device is rocemu's: compare vendor_err as well\n"               \
-	"  --wait MS       for a completion at most (60000)\n"                                 \
-	"  --event-wait MS for an asynchronous event (60000)\n"                                \
+#define MORE                                                                                       \
+	"  --device NAME   the device (ibv_devices)\n"                                             \
+	"  --gid N         index of its GID (0)\n"                                                 \
+	"  --listen PORT   be end b for another process, which is run with --peer; no FILE. The\n" \
+	"                  first that connects has the end: not for networks of others\n"          \
+	"  --peer HOST:PORT  end b is there; with --from, the only end\n"                          \
+	"  --from ADDRESS  cases with one queue pair: its peer is at this address, which is\n"     \
+	"                  not the device's, and writes the packets, on UDP port 4791\n"           \
+	"  --wr            post by ibv_wr_*, not by ibv_post_send()\n"                             \
+	"  --cq-ex         poll by ibv_start_poll(), not by ibv_poll_cq()\n"                       \
+	"  --events        sleep on completion channels\n"                                         \
+	"  --vendor-err    the device is rocemu's: compare vendor_err as well\n"                   \
+	"  --wait MS       for a completion at most (60000)\n"                                     \
+	"  --event-wait MS for an asynchronous event (60000)\n"                                    \
 	"  --rxe-inv       the device marks receives of SEND with invalidate as rxe does\n"
 #else
 #include "endpoint.h"

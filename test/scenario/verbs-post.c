@@ -9,6 +9,18 @@
 
 #include "base/util.h"
 
+/** Inline data is read here and now: a request from another process must not read anything else. */
+static bool is_inside(const struct verbs_end *e, const struct scenario_request *r)
+{
+	const struct scenario_sge all = {.at = r->from, .len = r->len};
+	const struct scenario_sge *s = r->sges ? r->sge : &all;
+
+	for (unsigned i = 0; i < MIN(MAX(r->sges, 1u), (unsigned)SCENARIO_SGES); i++)
+		if (s[i].at.offset > e->setup.area || s[i].len > e->setup.area - s[i].at.offset)
+			return false;
+	return true;
+}
+
 /** A request with its memory. */
 struct post {
 	struct ibv_send_wr wr;
@@ -190,7 +202,8 @@ int verbs_post_send(struct verbs_end *e, const struct scenario_request *r, unsig
 	if (!e->qp || n > VERBS_LIST)
 		return -EINVAL;
 	for (unsigned i = 0; i < n; i++) {
-		if (r[i].opcode == IBV_WR_BIND_MW && !e->mw)
+		if ((r[i].opcode == IBV_WR_BIND_MW && !e->mw) ||
+		    (r[i].flags & IBV_SEND_INLINE && !is_inside(e, &r[i])))
 			return -EINVAL;
 		make(e, &r[i], e->sends + i + 1, &p[i]);
 		if (i)

@@ -111,7 +111,7 @@ int verbs_wire_input(const struct verbs_self *device, const struct scenario_pack
 
 const struct rocemu_packet *verbs_wire_last(void)
 {
-	return wire_last(wire);
+	return wire ? wire_last(wire) : NULL;
 }
 
 uint8_t *verbs_wire_payload(void)

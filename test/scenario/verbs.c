@@ -13,7 +13,8 @@
 #include "base/util.h"
 
 struct world {
-	struct scenario_setup setup;
+	struct scenario_setup setup; /* as it came to be, of the end that was started last */
+	uint32_t send_wr[SCENARIO_ENDS], recv_wr[SCENARIO_ENDS];
 	unsigned ends;
 	struct verbs_self self[SCENARIO_ENDS]; /* as of the last call */
 	/* Requests that wait for the one behind them. */
@@ -52,8 +53,11 @@ static int do_with(struct world *w, unsigned end, struct verbs_call c, const voi
 		return c.what == VERBS_KILL ? 0 : -ECONNRESET;
 	}
 	w->self[end] = a.self;
-	if (c.what == VERBS_START)
+	if (c.what == VERBS_START) {
 		w->setup = a.setup;
+		w->send_wr[end] = a.setup.send_wr;
+		w->recv_wr[end] = a.setup.recv_wr;
+	}
 	return a.result;
 }
 
@@ -142,12 +146,12 @@ static void *start(const struct scenario_setup *s, int *error)
 	return NULL;
 }
 
-static void actual(void *world, struct scenario_setup *s)
+static void actual(void *world, unsigned end, struct scenario_setup *s)
 {
 	const struct world *w = world;
 
-	s->send_wr = w->setup.send_wr;
-	s->recv_wr = w->setup.recv_wr;
+	s->send_wr = w->send_wr[end];
+	s->recv_wr = w->recv_wr[end];
 }
 
 /* ---- requests ---- */
