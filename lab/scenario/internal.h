@@ -163,6 +163,8 @@ bool need_time(struct round *r, uint64_t *ns);
 bool need_psn(struct round *r, uint32_t *psn);
 /** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
 bool need_place(struct round *r, struct scenario_place *p);
+/** Up to SCENARIO_BYTES bytes as pairs of hexadecimal digits. */
+bool need_hex(struct round *r, uint8_t to[SCENARIO_BYTES], unsigned *len);
 /** Commands. */
 bool run_let(struct round *r);
 bool run_skip_if(struct round *r);

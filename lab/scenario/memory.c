@@ -78,24 +78,18 @@ struct want {
 	enum { WANT_UNTOUCHED, WANT_PAYLOAD, WANT_FILL, WANT_U64, WANT_PLACE } kind;
 	uint64_t number;      /* of _FILL and _U64; _PAYLOAD: which byte of it is the first */
 	const uint8_t *bytes; /* of _PLACE */
-	uint8_t value[SCENARIO_WORD_LEN / 2]; /* what bytes is, if the line has them */
+	uint8_t value[SCENARIO_BYTES]; /* what bytes is, if the line has them */
 };
 
 /** Pairs of hexadecimal digits. */
 static bool read_value(struct round *r, struct want *w, uint64_t len)
 {
-	static const char digits[] = "0123456789abcdef";
-	const char *text = need_word(r, "bytes");
-	const size_t n = text ? strlen(text) : 0;
+	unsigned n;
 
-	if (!text)
+	if (!need_hex(r, w->value, &n))
 		return false;
-	if (n != 2 * len || strspn(text, digits) != n)
-		return refuse(r, "%llu bytes are expected, two of 0..9 and a..f for each",
-			      (unsigned long long)len);
-	for (size_t i = 0; i < n; i++)
-		w->value[i / 2] =
-			(uint8_t)(w->value[i / 2] << 4 | (strchr(digits, text[i]) - digits));
+	if (n != len)
+		return refuse(r, "%llu bytes are expected", (unsigned long long)len);
 	w->kind = WANT_PLACE;
 	w->bytes = w->value;
 	return true;

@@ -102,22 +102,46 @@ static bool read_answer(struct round *r, const char *w, struct scenario_packet *
 	return true;
 }
 
+/** "HEX" behind "bytes", which may be there several times. */
+static bool read_bytes(struct round *r, struct scenario_packet *p)
+{
+	uint8_t bytes[SCENARIO_BYTES];
+	unsigned n;
+
+	if (!need_hex(r, bytes, &n))
+		return false;
+	if (p->data_len + n > sizeof(p->data))
+		return refuse(r, "more than %zu bytes", sizeof(p->data));
+	memcpy(p->data + p->data_len, bytes, n);
+	p->data_len = (uint16_t)(p->data_len + n);
+	return true;
+}
+
+/** The word that was read last and what belongs to it. */
+static bool read_packet_field(struct round *r, struct scenario_packet *p)
+{
+	const char *w = r->word[r->next - 1].text;
+	int i;
+
+	if (strcmp(w, "bytes") == 0)
+		return read_bytes(r, p);
+	if (strcmp(w, "at") == 0) {
+		p->has_place = true;
+		return need_place(r, &p->at);
+	}
+	i = read_field(r, packet_fields, ARRAY_LEN(packet_fields), p);
+	if (i >= 0)
+		p->given |= 1ull << i;
+	return i >= 0;
+}
+
 static bool read_packet_fields(struct round *r, struct scenario_packet *p)
 {
-	while (next_word(r)) {
-		int i;
-
-		if (strcmp(r->word[r->next - 1].text, "at") == 0) {
-			p->has_place = true;
-			if (!need_place(r, &p->at))
-				return false;
-			continue;
-		}
-		i = read_field(r, packet_fields, ARRAY_LEN(packet_fields), p);
-		if (i < 0)
+	while (next_word(r))
+		if (!read_packet_field(r, p))
 			return false;
-		p->given |= 1ull << i;
-	}
+	if (p->data_len && !scenario_given(p, SCENARIO_PACKET_LEN))
+		p->len = p->data_len;
 	/* The two headers have a key each. */
 	p->h.atomiceth.rkey = p->h.reth.rkey;
 	return true;
@@ -140,6 +164,8 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got)
 
 	if (!read_packet_fields(r, &want))
 		return false;
+	if (want.data_len)
+		return refuse(r, "'check last' compares the payload, not 'bytes'");
 	/* What atomics have in a header of their own. */
 	if (rocemu_opcode_hdrs(got->h.opcode) & ROCEMU_HDR_ATOMICETH) {
 		have.h.reth.va = got->h.atomiceth.va;

@@ -2,6 +2,8 @@
 /* Packets of the peer that a scenario writes, and those that come to it. */
 #include "scenario/peer.h"
 
+#include "base/util.h"
+
 enum { IMM = 0x1020304, IETH = 0x5060708, DONT_FRAGMENT = 0x4000 };
 
 /* ---- what it sends ---- */
@@ -59,6 +61,7 @@ static void fill(const struct scenario_packet *p, uint8_t *to)
 {
 	for (uint32_t i = 0; i < p->len; i++)
 		to[i] = scenario_given(p, SCENARIO_PACKET_FILL) ? p->fill : (uint8_t)(i * 7 + 1);
+	memcpy(to, p->data, MIN(p->data_len, p->len));
 	memset(to + p->len, 0, p->h.pad);
 }
 

@@ -30,9 +30,12 @@ enum {
 	SCENARIO_STEPS_MAX = 1000000, /* of a round: each line, and each turn of a "for" */
 	SCENARIO_AREA = 131072,	      /* bytes of each area of memory, unless "area" is given */
 	SCENARIO_ENDS = 2,
-	SCENARIO_QP_SGES = 4,	     /* pieces that a queue pair takes */
-	SCENARIO_SGES,		     /* of a request: one more, to be refused */
-	SCENARIO_EFFECTS_MAX = 8192, /* bytes of what an end did until a look */
+	SCENARIO_QP_SGES = 4,			    /* pieces that a queue pair takes */
+	SCENARIO_SGES,				    /* of a request: one more, to be refused */
+	SCENARIO_EFFECTS_MAX = 8192,		    /* bytes of what an end did until a look */
+	SCENARIO_MEASURES = 128,		    /* that a round records */
+	SCENARIO_DATA = 320,			    /* bytes of payload that a line gives */
+	SCENARIO_BYTES = SCENARIO_WORD_LEN / 2 - 1, /* that a word has, as hexadecimal digits */
 };
 
 /* ---- attributes ---- */
@@ -214,11 +217,13 @@ struct scenario_packet {
 	uint64_t given;	      /* bits 1 << enum scenario_packet_field */
 	struct scenario_place at;
 	bool has_place;
-	uint32_t len;	/* bytes of payload */
-	uint8_t fill;	/* each of them; not given: byte i is 7 i + 1 */
-	uint8_t ecn;	/* of the IP header */
-	uint16_t sport; /* UDP source port */
-	uint16_t ip_id; /* IPv4 identification */
+	uint32_t len;		     /* bytes of payload */
+	uint8_t fill;		     /* each of them; not given: byte i is 7 i + 1 */
+	uint8_t data[SCENARIO_DATA]; /* the payload's first bytes, instead of these */
+	uint16_t data_len;	     /* how many */
+	uint8_t ecn;		     /* of the IP header */
+	uint16_t sport;		     /* UDP source port */
+	uint16_t ip_id;		     /* IPv4 identification */
 	bool bad_icrc;
 	bool other_source; /* it comes from another address than the peer's */
 	bool congested;	   /* the socket buffer that it came through is filling up */

@@ -157,6 +157,23 @@ bool need_time(struct round *r, uint64_t *ns)
 		     refuse(r, "'%s' is not a time of up to an hour, such as 10us", w));
 }
 
+bool need_hex(struct round *r, uint8_t to[SCENARIO_BYTES], unsigned *len)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *text = need_word(r, "bytes");
+	const size_t n = text ? strlen(text) : 0;
+
+	if (!text)
+		return false;
+	if (n % 2 || strspn(text, digits) != n)
+		return refuse(r, "'%s': a byte is two of 0..9 and a..f", text);
+	memset(to, 0, SCENARIO_BYTES);
+	for (size_t i = 0; i < n; i++)
+		to[i / 2] = (uint8_t)(to[i / 2] << 4 | (strchr(digits, text[i]) - digits));
+	*len = (unsigned)n / 2;
+	return true;
+}
+
 bool need_psn(struct round *r, uint32_t *psn)
 {
 	const char *w = need_word(r, "a PSN");

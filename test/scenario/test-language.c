@@ -95,7 +95,8 @@ TEST(language, line__wrong_word__refused_with_its_place)
 		 "error 3:7: the area ends at 131072"},
 		{"case a\nqp RC\ncheck mem-1 untouched\n", "error 3:7: the area ends at 131072"},
 		{"case a\nqp RC\ncheck mem len 2 bytes 0a0\n",
-		 "error 3:23: 2 bytes are expected, two of 0..9 and a..f for each"},
+		 "error 3:23: '0a0': a byte is two of 0..9 and a..f"},
+		{"case a\nqp RC\ncheck mem len 2 bytes 0a\n", "error 3:23: 2 bytes are expected"},
 		{"case a\nqp RC\npost_recv at mem-1\n",
 		 "error 3:14: a place in mem, send or recv is expected"},
 		{"case a\nqp RC\npost_recv sge last+0 8\n",
@@ -242,6 +243,28 @@ TEST(language, expectation__met__passes)
 		 "ok"},
 		{"case a\nqp RC\nfor x 0..1 for y 0..2 < WRITE_ONLY 3*x+y len 8\nexpect ack 5/6\n",
 		 "ok"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, bytes__are_the_payload_s_first_ones)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\n< WRITE_ONLY 0 bytes 0a0bff\nexpect ack 0/1\ncheck mem len 3 "
+		 "bytes "
+		 "0a0bff\ncheck mem+3 len 5 untouched\n",
+		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 6 bytes 0a0b bytes 0c fill 9\nexpect ack 0/1\n"
+		 "check mem len 6 bytes 0a0b0c090909\n",
+		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 1 bytes 0a0b\nexpect ack 0/1\ncheck mem len 1 "
+		 "fill 10\ncheck mem+1 len 1 untouched\n",
+		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 bytes 0a0\n",
+		 "error 3:22: '0a0': a byte is two of 0..9 and a..f"},
+		{"case a\nqp RC\n< WRITE_ONLY 0\nexpect *\nlast bytes 0a\n",
+		 "error 5:12: 'check last' compares the payload, not 'bytes'"},
 	};
 
 	check(rows, ARRAY_LEN(rows));
