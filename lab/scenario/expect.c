@@ -2,9 +2,12 @@
 /* The commands that state what has to come of it: effects, completions, states, timers, headers. */
 #include <ctype.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <string.h>
 
 #include "scenario/internal.h"
+
+#include "base/util.h"
 
 bool expected_text(struct round *r, char *to, size_t size)
 {
@@ -52,19 +55,118 @@ bool compare(struct round *r, const char *want, const char *got)
 		    want, got);
 }
 
+static bool ends_in_or(const char *text)
+{
+	const size_t len = strlen(text);
+
+	return len >= 3 && strcmp(text + len - 3, " or") == 0;
+}
+
+bool split_alternatives(struct round *r, char *text, struct alternatives *a)
+{
+	static const char between[] = " or ";
+
+	a->n = 0;
+	for (char *next; text; text = next) {
+		if (a->n == ALTERNATIVES)
+			return refuse(r, "more than %d alternatives", ALTERNATIVES);
+		next = strstr(text, between);
+		if (next) {
+			*next = 0;
+			next += strlen(between);
+		}
+		if (strcmp(text, "or") == 0 || strncmp(text, "or ", 3) == 0 || ends_in_or(text))
+			return refuse(r, "a pattern is missing beside 'or'");
+		a->text[a->n++] = text;
+	}
+	return true;
+}
+
+static int find_alternative(const struct alternatives *a)
+{
+	for (unsigned i = 0; i < a->n; i++)
+		if (fnmatch(a->text[i], *a->came ? a->came : "nothing", FNM_NOESCAPE) == 0)
+			return (int)i;
+	return -1;
+}
+
+/** The smallest of the numbers that is at least that; UINT_MAX: none. */
+static unsigned next_count(const unsigned *count, unsigned n, unsigned least)
+{
+	unsigned next = UINT_MAX;
+
+	for (unsigned i = 0; i < n; i++)
+		if (count[i] >= least)
+			next = MIN(next, count[i]);
+	return next;
+}
+
+/** Alternatives may have different numbers of effects: the shortest ones are tried first. */
+static int await_in_real_time(struct round *r, struct alternatives *a)
+{
+	char all[SCENARIO_EFFECTS_MAX] = "";
+	unsigned count[ALTERNATIVES], have = 0, want;
+
+	for (unsigned i = 0; i < a->n; i++)
+		count[i] = in_real_time(a->text[i]);
+	for (want = next_count(count, a->n, 0); want != UINT_MAX;
+	     want = next_count(count, a->n, want + 1)) {
+		const unsigned more = want > have ? want - have : 0;
+		const char *got = with_kept(r, r->b->effects(r->world, r->end, more));
+		int which;
+
+		if (*got)
+			list_append(all, sizeof(all), got, strlen(got));
+		have = *all ? list_items(all) : 0;
+		memcpy(a->came, all, sizeof(all));
+		in_real_time(a->came);
+		which = find_alternative(a);
+		if (which >= 0)
+			return which;
+		if (have < want)
+			return -1; /* no more will come */
+	}
+	return -1;
+}
+
+int await_one(struct round *r, struct alternatives *a)
+{
+	int which;
+
+	if (r->b->settle) {
+		which = await_in_real_time(r, a);
+	} else {
+		const char *got = with_kept(r, r->b->effects(r->world, r->end, 0));
+
+		snprintf(a->came, sizeof(a->came), "%s", got);
+		which = find_alternative(a);
+	}
+	if (!*a->came)
+		strcpy(a->came, "nothing");
+	if (r->log)
+		fprintf(r->log, "      > %s\n", a->came);
+	return which;
+}
+
+bool fail_alternatives(struct round *r, const struct alternatives *a)
+{
+	char want[2 * SCENARIO_LINE_MAX] = "";
+	size_t n = 0;
+
+	for (unsigned i = 0; i < a->n && n < sizeof(want); i++)
+		n += (size_t)snprintf(want + n, sizeof(want) - n, "%s%s", i ? " or " : "",
+				      a->text[i]);
+	return fail(r, "what came is not what is expected\n  expected: %s\n  came:     %.7000s",
+		    want, a->came);
+}
+
 bool run_expect(struct round *r)
 {
-	char want[2 * SCENARIO_LINE_MAX], got[SCENARIO_EFFECTS_MAX];
-	unsigned n;
+	char want[2 * SCENARIO_LINE_MAX];
+	struct alternatives a;
 
-	if (!expected_text(r, want, sizeof(want)))
-		return false;
-	if (!r->b->settle)
-		return compare(r, want, with_kept(r, r->b->effects(r->world, r->end, 0)));
-	n = in_real_time(want);
-	snprintf(got, sizeof(got), "%s", with_kept(r, r->b->effects(r->world, r->end, n)));
-	in_real_time(got);
-	return compare(r, want, got);
+	return expected_text(r, want, sizeof(want)) && split_alternatives(r, want, &a) &&
+	       (await_one(r, &a) >= 0 || fail_alternatives(r, &a));
 }
 
 bool run_completions(struct round *r)

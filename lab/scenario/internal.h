@@ -17,7 +17,7 @@ struct variable {
 	uint64_t number;
 };
 
-enum { KEPT_LEN = SCENARIO_EFFECTS_MAX };
+enum { KEPT_LEN = SCENARIO_EFFECTS_MAX, ALTERNATIVES = 8 };
 
 /** A round of a case, at one of its lines. */
 struct round {
@@ -179,6 +179,18 @@ bool compare(struct round *r, const char *want, const char *got);
 /** Commands. */
 bool run_expect(struct round *r);
 bool run_completions(struct round *r);
+/** Patterns with "or" between them. */
+struct alternatives {
+	unsigned n;
+	char *text[ALTERNATIVES];	 /* borrowed from what they were split from */
+	char came[SCENARIO_EFFECTS_MAX]; /* what was compared with them last */
+};
+/** Split the text at each " or ". */
+bool split_alternatives(struct round *r, char *text, struct alternatives *a);
+/** What came at this end, as soon as it is one of them. @return which, or -1: none of them. */
+int await_one(struct round *r, struct alternatives *a);
+/** None of them came. @return false. */
+bool fail_alternatives(struct round *r, const struct alternatives *a);
 bool run_ignore(struct round *r);
 bool run_state(struct round *r);
 bool run_last(struct round *r);
@@ -190,6 +202,10 @@ bool run_deadline(struct round *r);
 const char *with_kept(struct round *r, const char *got);
 bool run_send_cq(struct round *r);
 bool run_recv_cq(struct round *r);
+/** Add an effect, or a list of them, to a list. */
+void list_append(char *to, size_t size, const char *text, size_t len);
+/** How many effects a list that is not empty has. */
+unsigned list_items(const char *list);
 bool run_events(struct round *r);
 bool run_cq_event(struct round *r);
 bool run_destroy_qp(struct round *r);

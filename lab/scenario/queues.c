@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-static void append(char *to, size_t size, const char *text, size_t len)
+void list_append(char *to, size_t size, const char *text, size_t len)
 {
 	size_t n = strlen(to);
 
@@ -27,7 +27,7 @@ const char *with_kept(struct round *r, const char *got)
 	if (!*kept)
 		return got;
 	if (*got)
-		append(kept, sizeof(r->kept[0]), got, strlen(got));
+		list_append(kept, sizeof(r->kept[0]), got, strlen(got));
 	memcpy(r->seen, kept, sizeof(r->seen));
 	*kept = 0;
 	return r->seen;
@@ -45,10 +45,10 @@ static unsigned take(struct round *r, bool recv, unsigned n)
 		const size_t len = next ? (size_t)(next - p) : strlen(p);
 
 		if ((strncmp(p, "recv ", 5) == 0) == recv && got < n) {
-			append(r->seen, sizeof(r->seen), p, len);
+			list_append(r->seen, sizeof(r->seen), p, len);
 			got++;
 		} else {
-			append(rest, sizeof(rest), p, len);
+			list_append(rest, sizeof(rest), p, len);
 		}
 		p = next ? next + 2 : p + len;
 	}
@@ -56,7 +56,7 @@ static unsigned take(struct round *r, bool recv, unsigned n)
 	return got;
 }
 
-static unsigned items(const char *list)
+unsigned list_items(const char *list)
 {
 	unsigned n = 1;
 
@@ -73,7 +73,7 @@ static bool queue(struct round *r, bool recv)
 
 	if (!expected_text(r, want, sizeof(want)))
 		return false;
-	n = items(want);
+	n = list_items(want);
 	*r->seen = 0;
 	got = take(r, recv, n);
 	while (got < n) {
@@ -81,7 +81,7 @@ static bool queue(struct round *r, bool recv)
 
 		if (!*more)
 			break;
-		append(r->kept[r->end], sizeof(r->kept[0]), more, strlen(more));
+		list_append(r->kept[r->end], sizeof(r->kept[0]), more, strlen(more));
 		got += take(r, recv, n - got);
 	}
 	return compare(r, want, r->seen);
@@ -103,9 +103,9 @@ bool run_events(struct round *r)
 
 	if (!expected_text(r, want, sizeof(want)))
 		return false;
-	return compare(
-		r, want,
-		r->b->events(r->world, r->end, strcmp(want, "nothing") == 0 ? 0 : items(want)));
+	return compare(r, want,
+		       r->b->events(r->world, r->end,
+				    strcmp(want, "nothing") == 0 ? 0 : list_items(want)));
 }
 
 bool run_cq_event(struct round *r)

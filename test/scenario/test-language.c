@@ -248,6 +248,28 @@ TEST(language, expectation__met__passes)
 	check(rows, ARRAY_LEN(rows));
 }
 
+TEST(language, alternatives__one_of_them__passes)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect nak * or ack 0/1\n", "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/{2-1} or nothing\n", "ok"},
+		{"case a\nqp RC\nexpect ack 0/1 or ack 1/1 or nothing\n", "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 1/1 or nothing\n",
+		 "fail 4:0: what came is not what is expected\n  expected: ack 1/1 or nothing\n  "
+		 "came:     ack 0/1"},
+		{"case a\nqp RC\nexpect or ack 0/1\n",
+		 "error 3:15: a pattern is missing beside 'or'"},
+		{"case a\nqp RC\nexpect ack 0/1 or or nothing\n",
+		 "error 3:22: a pattern is missing beside 'or'"},
+		{"case a\nqp RC\nexpect ack 0/1 or\n",
+		 "error 3:16: a pattern is missing beside 'or'"},
+		{"case a\nqp RC\nexpect 1 or 2 or 3 or 4 or 5 or 6 or 7 or 8 or 9\n",
+		 "error 3:48: more than 8 alternatives"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
 TEST(language, bytes__are_the_payload_s_first_ones)
 {
 	static const struct row rows[] = {
@@ -419,6 +441,13 @@ TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 		 "cannot 6:14: 'lose' is not possible here"},
 		{"case a\nqp RC\nfor i 0..2 a: counter naks_sent 0\n",
 		 "cannot 3:0: 'counter' is not possible here"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect nak * or ack 7/7; ack 0/1\n", "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 1 len 8 bad_icrc 1\nexpect ack 0/1 or drop *\n",
+		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect drop X or nothing or ack 1/1\n",
+		 "fail 4:0: what came is not what is expected\n  expected: nothing or nothing or "
+		 "ack "
+		 "1/1\n  came:     ack 0/1"},
 		{"case a\nvirtual_time\nqp RC\n",
 		 "cannot 2:0: 'virtual_time' is not possible here"},
 		{"case a\npair RC loss 1\n", "cannot 2:14: 'a bad link' is not possible here"},
