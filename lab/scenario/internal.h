@@ -119,6 +119,10 @@ struct scenario_setup setup_defaults(void);
 bool setup_value(const struct scenario_setup *s, const char *name, uint64_t *value);
 /** The value that a name has. @return false: there is no such name. */
 bool find_name(const struct name *names, size_t n, const char *text, unsigned *value);
+/** The next word is one of the names. */
+#define NEED_NAME(r, names, what, value) need_name(r, names, ARRAY_LEN(names), what, value)
+bool need_name(struct round *r, const struct name *names, size_t n, const char *what,
+	       unsigned *value);
 /** The word that was read last is a field: set it. @return its index, or -1: none, or refused. */
 int read_field(struct round *r, const struct field *fields, size_t n, void *to);
 uint64_t field_value(const struct field *field, const void *of);
@@ -159,12 +163,12 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 bool number_of(struct round *r, const char *text, uint64_t max, uint64_t *out);
 bool need_number(struct round *r, const char *what, uint64_t max, uint64_t *out);
 bool need_time(struct round *r, uint64_t *ns);
+/** Up to SCENARIO_BYTES bytes as pairs of hexadecimal digits. */
+bool need_hex(struct round *r, uint8_t to[SCENARIO_BYTES], unsigned *len);
 /** A PSN, counted from the first of its direction: negative ones are before it. */
 bool need_psn(struct round *r, uint32_t *psn);
 /** "mem+8", "b:recv+0", or an address; "mem-1" is in front of mem. */
 bool need_place(struct round *r, struct scenario_place *p);
-/** Up to SCENARIO_BYTES bytes as pairs of hexadecimal digits. */
-bool need_hex(struct round *r, uint8_t to[SCENARIO_BYTES], unsigned *len);
 /** Commands. */
 bool run_let(struct round *r);
 bool run_skip_if(struct round *r);
@@ -175,10 +179,6 @@ bool run_skip_if(struct round *r);
 bool expected_text(struct round *r, char *to, size_t size);
 /** Does what came match the line? */
 bool compare(struct round *r, const char *want, const char *got);
-
-/** Commands. */
-bool run_expect(struct round *r);
-bool run_completions(struct round *r);
 /** Patterns with "or" between them. */
 struct alternatives {
 	unsigned n;
@@ -191,6 +191,10 @@ bool split_alternatives(struct round *r, char *text, struct alternatives *a);
 int await_one(struct round *r, struct alternatives *a);
 /** None of them came. @return false. */
 bool fail_alternatives(struct round *r, const struct alternatives *a);
+
+/** Commands. */
+bool run_expect(struct round *r);
+bool run_completions(struct round *r);
 bool run_ignore(struct round *r);
 bool run_state(struct round *r);
 bool run_last(struct round *r);
@@ -198,14 +202,14 @@ bool run_deadline(struct round *r);
 
 /* ---- queues.c: commands ---- */
 
-/** What came at this end, behind what was kept. */
-const char *with_kept(struct round *r, const char *got);
-bool run_send_cq(struct round *r);
-bool run_recv_cq(struct round *r);
 /** Add an effect, or a list of them, to a list. */
 void list_append(char *to, size_t size, const char *text, size_t len);
 /** How many effects a list that is not empty has. */
 unsigned list_items(const char *list);
+/** What came at this end, behind what was kept. */
+const char *with_kept(struct round *r, const char *got);
+bool run_send_cq(struct round *r);
+bool run_recv_cq(struct round *r);
 bool run_events(struct round *r);
 bool run_cq_event(struct round *r);
 bool run_destroy_qp(struct round *r);
@@ -227,6 +231,16 @@ bool run_counter(struct round *r);
 bool run_report(struct round *r);
 bool run_why(struct round *r);
 bool run_vendor_err(struct round *r);
+
+/* ---- measure.c ---- */
+
+bool run_conform(struct round *r);
+bool run_answer(struct round *r);
+bool run_latency(struct round *r);
+bool run_interval(struct round *r);
+bool run_note(struct round *r);
+bool run_trait(struct round *r);
+void print_measure_words(FILE *f);
 
 /* ---- memory.c: commands ---- */
 

@@ -192,6 +192,9 @@ CAN(srq)
 CAN(destroy_qp)
 CAN(cq_event)
 CAN(kill)
+CAN(answer)
+CAN(latency)
+CAN(interval)
 
 static const struct command commands[] = {
 	{"qp", run_qp, NULL},
@@ -231,6 +234,12 @@ static const struct command commands[] = {
 	{"deadline", run_deadline, can_deadline},
 	{"last", run_last, can_last},
 	{"virtual_time", run_virtual_time, can_virtual_time},
+	{"conform", run_conform, NULL},
+	{"answer", run_answer, can_answer},
+	{"trait", run_trait, NULL},
+	{"latency", run_latency, can_latency},
+	{"interval", run_interval, can_interval},
+	{"note", run_note, NULL},
 };
 
 /** NULL: none. */
@@ -242,6 +251,13 @@ static const struct command *command_of(const char *word)
 	return NULL;
 }
 
+/** It may stand in front of "qp". */
+static bool is_first(const struct command *c)
+{
+	return c->run == run_qp || c->run == run_pair || c->run == run_virtual_time ||
+	       c->run == run_conform;
+}
+
 static bool run_command(struct round *r)
 {
 	const char *w = need_word(r, "a command");
@@ -251,7 +267,7 @@ static bool run_command(struct round *r)
 		return w && refuse(r, "'%s' is not a command", w);
 	if (c->can && !c->can(r->b))
 		return cannot(r, w);
-	if (!r->world && c->run != run_qp && c->run != run_pair && c->run != run_virtual_time)
+	if (!r->world && !is_first(c))
 		return refuse(r, "'qp' or 'pair' comes first");
 	/* Packets come one right behind the other; all else is done when they have come. */
 	if (r->world && r->b->settle && c->run != run_input) {
@@ -528,4 +544,5 @@ void scenario_print_words(FILE *f)
 	putc('\n', f);
 	print_words(f);
 	print_packet_words(f);
+	print_measure_words(f);
 }

@@ -150,6 +150,52 @@ bool scenario_default(struct scenario *s, const char *name, uint64_t value);
 bool scenario_round_has(const struct scenario *s, unsigned number, unsigned round, const char *name,
 			const char *word, bool unless);
 
+/* ---- a case about conformance ---- */
+
+/* clang-format off */
+/* X(NAME, word): how binding the rule is */
+#define SCENARIO_LEVELS(X) \
+	X(MUST, MUST)                       \
+	X(SHOULD, SHOULD)                   \
+	X(MEASURE, MEASURE) /* no rule */
+
+/* X(NAME, word): what has to run on the device's host */
+#define SCENARIO_PEERS(X) \
+	X(NONE, none)                       \
+	X(RC_PINGPONG, rc_pingpong)         \
+	X(UC_PINGPONG, uc_pingpong)         \
+	X(UD_PINGPONG, ud_pingpong)         \
+	X(RPING, rping)                     \
+	X(CONFORM_PEER, conform_peer)
+/* clang-format on */
+
+enum scenario_level {
+#define X(NAME, word) SCENARIO_##NAME,
+	SCENARIO_LEVELS(X)
+#undef X
+};
+
+enum scenario_peer_program {
+#define X(NAME, word) SCENARIO_PEER_##NAME,
+	SCENARIO_PEERS(X)
+#undef X
+};
+
+/** The line "conform LEVEL CLAUSE PEER [may_break]" of a case. */
+struct scenario_conform {
+	enum scenario_level level;
+	char clause[64]; /* several with commas between them */
+	enum scenario_peer_program peer;
+	bool may_break; /* the device may not work afterwards */
+};
+
+/**
+ * Read that line without carrying the case out.
+ * @return 1; 0: the case has none; negative: it is wrong, and e is filled.
+ */
+int scenario_conform(const struct scenario *s, unsigned number, struct scenario_conform *c,
+		     struct scenario_error *e);
+
 /* ---- what lines state, as a back end gets it ---- */
 
 /** Memory of an end. Its first contents: byte i is 13 i + 5; 7 i + i / 256; 0xee. */
@@ -397,6 +443,19 @@ struct scenario_backend {
 	/** Is there an event of the completion queue of the receives; or, wait: does one come? It
 	 * is taken. */
 	bool (*cq_event)(void *world, unsigned end, bool wait);
+	/**
+	 * From now on the peer acknowledges the requests that come to it, and they are not among
+	 * the effects.
+	 */
+	int (*answer)(void *world);
+	/**
+	 * From the last packet that input() sent to the first that came behind it. What was sent
+	 * for settle() and answer() does not count, nor what came for that. @return false: none
+	 * came.
+	 */
+	bool (*latency)(void *world, uint64_t *ns);
+	/** Between the last two packets that came. @return false: there were fewer. */
+	bool (*interval)(void *world, uint64_t *ns);
 	/** The process that has the end ends by SIGKILL. */
 	int (*kill)(void *world, unsigned end);
 };
@@ -410,10 +469,26 @@ enum scenario_verdict {
 	SCENARIO_CANNOT, /* the back end cannot */
 };
 
+enum scenario_measure_kind {
+	SCENARIO_TRAIT,	 /* word */
+	SCENARIO_TIME,	 /* number, in ns */
+	SCENARIO_NUMBER, /* number */
+};
+
+/** What a round records. A name may be there several times, in the order of the lines. */
+struct scenario_measure {
+	enum scenario_measure_kind kind;
+	char name[32];
+	char word[32];
+	uint64_t number;
+};
+
 struct scenario_result {
 	enum scenario_verdict verdict;
 	struct scenario_error error; /* but for SCENARIO_PASS */
 	char values[256];	     /* of the "with" lines: "LEN=4 OP=SEND_ONLY"; or "" */
+	struct scenario_measure measure[SCENARIO_MEASURES];
+	unsigned measures;
 };
 
 /** Round 0..rounds-1 of a case. log: NULL, or where each line and what came of it are written. */

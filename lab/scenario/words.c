@@ -198,10 +198,8 @@ static bool refuse_name(struct round *r, const struct name *names, size_t n, con
 	return refuse(r, "'%s' is not %s; known: %s", text, what, list);
 }
 
-/** One of the names. */
-#define NEED_NAME(r, names, what, value) need_name(r, names, ARRAY_LEN(names), what, value)
-static bool need_name(struct round *r, const struct name *names, size_t n, const char *what,
-		      unsigned *value)
+bool need_name(struct round *r, const struct name *names, size_t n, const char *what,
+	       unsigned *value)
 {
 	const char *w = need_word(r, what);
 

@@ -28,6 +28,9 @@ static const char *const texts[] = {
 	"post_recv sge recv 10 sge recv+131072 0 lkey recv.lkey-1\n< READ_REQUEST 0 at mem-1\n"
 	"modify SQD\nmodify SQD max_dest_rd_atomic 3 other_address 1 access none\nmodify RTS "
 	"min_rnr_timer 3\ncheck recv len 2 bytes eeee\nsrq destroy\ncounter drop_PSN 0\n",
+	"case i\nconform MUST 9.7,CA17-1 rc_pingpong may_break\nqp RC\n< WRITE_ONLY 0 bytes 0aff "
+	"bytes 01 len 9\nlatency l at_least 1ns at_most 9s\nexpect ack 0/1 or nak * or nothing\n"
+	"trait t word ack * or other nothing\nnote n 3*4\ninterval i at_most 1us\nanswer\n",
 };
 
 void fuzz_seed(struct fuzz_corpus *c)

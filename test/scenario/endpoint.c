@@ -242,6 +242,17 @@ static void *start(const struct scenario_setup *s, int *error)
 
 /* ---- packets and time ---- */
 
+/** The first end sends a packet: latency() and interval() are about these times. */
+static void note_time(struct world *w)
+{
+	if (!w->replied)
+		w->reply_at = w->now;
+	w->replied = true;
+	w->out_at[1] = w->out_at[0];
+	w->out_at[0] = w->now;
+	w->outs++;
+}
+
 static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 {
 	uint8_t data[ROCEMU_MAX_PACKET];
@@ -260,6 +271,8 @@ static void send_one(struct world *w, unsigned end, struct rocemu_tx *t)
 		w->end[end]->last = p;
 		w->end[end]->sent = true;
 	}
+	if (!end)
+		note_time(w);
 	lost = link_loses(w, end, text);
 	say(w->end[end], "%s%s%s", text, fault, lost ? " lost" : "");
 	if (w->setup.ends == 2 && !lost)
@@ -328,8 +341,30 @@ static void wait(void *world, uint64_t ns)
 
 static int input(void *world, const struct scenario_packet *p)
 {
-	peer_sends(world, p);
+	struct world *w = world;
+
+	w->in_at = w->now;
+	w->replied = false;
+	peer_sends(w, p);
 	return 0;
+}
+
+static bool latency(void *world, uint64_t *ns)
+{
+	struct world *w = world;
+
+	send_all(w);
+	*ns = w->reply_at - w->in_at;
+	return w->in_at && w->replied;
+}
+
+static bool interval(void *world, uint64_t *ns)
+{
+	struct world *w = world;
+
+	send_all(w);
+	*ns = w->out_at[0] - w->out_at[1];
+	return w->outs >= 2;
 }
 
 static void output(void *world, unsigned n)
@@ -557,6 +592,8 @@ const struct scenario_backend scenario_endpoint = {
 	.modify = modify,
 	.input = input,
 	.output = output,
+	.latency = latency,
+	.interval = interval,
 	.wait = wait,
 	.until = until,
 	.deadline = deadline,

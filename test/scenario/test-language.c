@@ -270,6 +270,23 @@ TEST(language, alternatives__one_of_them__passes)
 	check(rows, ARRAY_LEN(rows));
 }
 
+static const char *recorded(const char *text)
+{
+	static char out[256];
+	struct scenario_result r = {0};
+	struct scenario *s = scenario_read(text, strlen(text), "x", &r.error);
+	size_t n = 0;
+
+	scenario_run(s, 0, 0, &scenario_endpoint, NULL, &r);
+	scenario_free(s);
+	assert_int_equal(r.verdict, SCENARIO_PASS);
+	for (unsigned i = 0; i < r.measures; i++)
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%u %s=%s%llu;", r.measure[i].kind,
+				      r.measure[i].name, r.measure[i].word,
+				      (unsigned long long)r.measure[i].number);
+	return out;
+}
+
 TEST(language, bytes__are_the_payload_s_first_ones)
 {
 	static const struct row rows[] = {
@@ -290,6 +307,82 @@ TEST(language, bytes__are_the_payload_s_first_ones)
 	};
 
 	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, measures__recorded_in_the_order_of_the_lines)
+{
+	assert_string_equal(
+		recorded("case a\nqp RC\n< WRITE_ONLY 0 len 8\ntrait first nak nak * or good ack "
+			 "0/1 or none nothing\nnote n 3*4\nfor i 1..2 note n i\n"),
+		"0 first=good0;2 n=12;2 n=1;2 n=2;");
+	assert_string_equal(recorded("case a\nqp RC retry_cnt 2 timeout 1\npost_send SEND len 4\n"
+				     "expect SEND_ONLY 0 A\nwait 8192ns\nexpect *\n"
+				     "interval again at_least 8192ns\nignore rest\n"),
+			    "1 again=8192;");
+	assert_string_equal(recorded("case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/1\n"
+				     "latency answer at_least 0ns at_most 1us\n"),
+			    "1 answer=0;");
+}
+
+TEST(language, measures__wrong_or_not_there)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\ntrait T x nothing\n",
+		 "error 3:7: 'T' is not a name of up to 31 small letters, digits and '_'"},
+		{"case a\nqp RC\ntrait t nothing\n",
+		 "error 3:9: 'WORD PATTERN' is expected, not 'nothing'"},
+		{"case a\nqp RC\ntrait t a ack * or b nak *\n",
+		 "fail 3:0: what came is not what is expected\n  expected: ack * or nak *\n  came:"
+		 "     nothing"},
+		{"case a\nqp RC\nlatency x\n",
+		 "fail 3:0: no packet came behind the last one that was sent"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/1\nlatency x at_least 1us\n",
+		 "fail 5:0: x is 0 ns, less than 1000"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/1\n< WRITE_ONLY 0 len 8 "
+		 "bad_icrc 1\nexpect drop ICRC\nlatency x\n",
+		 "fail 7:0: no packet came behind the last one that was sent"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/1\ninterval x\n",
+		 "fail 5:0: fewer than two packets came"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nwait 1us\n< WRITE_ONLY 1 len 8\nexpect "
+		 "ack 0/1; ack 1/2\ninterval x at_most 999ns\n",
+		 "fail 7:0: x is 1000 ns, more than 999"},
+		{"case a\nqp RC\nfor i 0..128 note n i\n", "error 3:21: more than 128 measures"},
+		{"case a\nqp RC\nanswer\n", "cannot 3:0: 'answer' is not possible here"},
+	};
+
+	check(rows, ARRAY_LEN(rows));
+}
+
+TEST(language, conform__checked__and_read_without_carrying_out)
+{
+	static const struct row rows[] = {
+		{"case a\nconform MUST 9.7.5.2 rc_pingpong\nqp RC\n", "ok"},
+		{"case a\nconform MUSST 9.7 none\nqp RC\n",
+		 "error 2:9: 'MUSST' is not a level; known: MUST, SHOULD, MEASURE"},
+		{"case a\nconform MUST 9.7,\"x\" none\nqp RC\n",
+		 "error 2:14: '9.7,\"x\"' is not a clause such as 9.7.5.2 or C9-105,CA17-24"},
+		{"case a\nconform MUST 9.7 me\nqp RC\n",
+		 "error 2:18: 'me' is not a peer; known: none, rc_pingpong, uc_pingpong, "
+		 "ud_pingpong, rping, conform_peer"},
+		{"case a\nconform MUST 9.7 none break\nqp RC\n",
+		 "error 2:23: 'break' is not expected here"},
+	};
+	static const char text[] = "case a\nqp RC\ncase b\n conform SHOULD C9-105,CA17-24 rping "
+				   "may_break\nqp RC\ncase c\nconform MUST\n";
+	struct scenario_conform c;
+	struct scenario_error e;
+	struct scenario *s = scenario_read(text, strlen(text), "x", &e);
+
+	check(rows, ARRAY_LEN(rows));
+	assert_int_equal(scenario_conform(s, 0, &c, &e), 0);
+	assert_int_equal(scenario_conform(s, 1, &c, &e), 1);
+	assert_int_equal(c.level, SCENARIO_SHOULD);
+	assert_string_equal(c.clause, "C9-105,CA17-24");
+	assert_int_equal(c.peer, SCENARIO_PEER_RPING);
+	assert_true(c.may_break);
+	assert_int_equal(scenario_conform(s, 2, &c, &e), -1);
+	assert_int_equal(e.line, 7);
+	scenario_free(s);
 }
 
 static int settle(void *world)

@@ -77,6 +77,11 @@ struct world {
 	struct lose lose[LOSE_MAX];
 	unsigned loses;
 	struct flying *first; /* owned, by arrival */
+	uint64_t in_at;	      /* when the last packet of the peer's came */
+	uint64_t reply_at;    /* when the first one left behind it, if replied */
+	uint64_t out_at[2];   /* when the last one left, and the one before it */
+	unsigned outs;	      /* packets that left */
+	bool replied;
 	struct rng rng;
 };
 
