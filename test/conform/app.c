@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The programs: the server of ibv_*_pingpong, which answers each SEND by one, and `rping -s -P`,
+ * which READs the peer's buffer, SENDs, WRITEs and SENDs, in turns.
+ */
+#include "base/bytes.h"
+#include "responder.h"
+
+enum {
+	PINGPONG_RECVS = 500,
+	PINGPONG_ITERATIONS = 1000,
+	PINGPONG_FILL = 0x7b,
+	RNR_TIMER = 12,
+	RPING_MESSAGE = 16,
+	RPING_DATA = 1024, /* in the buffer: behind the messages */
+	RPING_SIZE_MAX = BUFFER - RPING_DATA - 1,
+};
+
+/* ---- pingpong ---- */
+
+/** The next SEND is posted when the last one is complete and another one came. */
+static void pingpong_step(struct qp *qp)
+{
+	struct app *a = &qp->app;
+	const uint32_t grh = qp->kind == QP_UD ? 40 : 0;
+
+	if (a->received_count >= PINGPONG_ITERATIONS && a->sent >= PINGPONG_ITERATIONS) {
+		qp_destroy(qp);
+		return;
+	}
+	if (a->wants_recv || a->wants_send || a->sent >= PINGPONG_ITERATIONS)
+		return;
+	a->wants_recv = a->wants_send = true;
+	req_post(qp,
+		 (struct wr){.opcode = ROCEMU_RC_SEND_ONLY, .at = qp->buffer + grh, .len = a->len});
+}
+
+static void pingpong_received(struct qp *qp, const struct receive *r, uint32_t len)
+{
+	(void)len;
+	qp->app.received_count++;
+	qp->app.wants_recv = false;
+	if (!mutant(M_RECV_ONCE))
+		qp_post_recv(qp, r->at, r->len);
+	pingpong_step(qp);
+}
+
+static void pingpong_completed(struct qp *qp, const struct wr *wr)
+{
+	(void)wr;
+	qp->app.sent++;
+	qp->app.wants_send = false;
+	pingpong_step(qp);
+}
+
+static void pingpong_failed(struct qp *qp)
+{
+	(void)qp;
+}
+
+void pingpong_start(struct qp *qp, uint32_t size)
+{
+	qp->app = (struct app){pingpong_received, pingpong_completed, pingpong_failed};
+	qp->app.wants_recv = true;
+	qp->app.len = size;
+	qp->resp.rnr_timer = RNR_TIMER;
+	qp->resp.depth = 1;
+	qp->req.timeout = 14;
+	qp->req.retry_cnt = qp->req.retries = 7;
+	qp->req.rnr_retry = qp->req.rnr_retries = 7;
+	qp->req.depth = 1;
+	memset(qp->buffer, PINGPONG_FILL, sizeof(qp->buffer));
+	for (unsigned i = 0; i < PINGPONG_RECVS; i++)
+		qp_post_recv(qp, qp->buffer, size + (qp->kind == QP_UD ? 40 : 0));
+}
+
+/* ---- rping ---- */
+
+/** What is waited for. */
+enum { RPING_SOURCE, RPING_READ, RPING_SINK, RPING_WRITE };
+
+static void rping_failed(struct qp *qp)
+{
+	struct cm_conn *c = qp->app.conn;
+
+	qp->app.conn = NULL;
+	qp_error(qp);
+	cm_disconnect(c);
+}
+
+static void rping_request(struct qp *qp, uint8_t opcode, uint32_t len)
+{
+	req_post(qp, (struct wr){.opcode = opcode,
+				 .at = qp->buffer + RPING_DATA,
+				 .len = len,
+				 .va = qp->app.va,
+				 .rkey = qp->app.rkey});
+}
+
+static void rping_go_ahead(struct qp *qp)
+{
+	req_post(qp, (struct wr){.opcode = ROCEMU_RC_SEND_ONLY,
+				 .at = qp->buffer + RPING_MESSAGE,
+				 .len = RPING_MESSAGE});
+}
+
+/** The peer's buffer: address, key, size. */
+static void rping_received(struct qp *qp, const struct receive *r, uint32_t len)
+{
+	struct app *a = &qp->app;
+
+	qp_post_recv(qp, r->at, r->len);
+	a->va = get_be64(r->at);
+	a->rkey = get_be32(r->at + 8);
+	a->len = get_be32(r->at + 12);
+	if (len != RPING_MESSAGE || a->len > RPING_SIZE_MAX) {
+		rping_failed(qp);
+	} else if (a->state == RPING_SOURCE) {
+		a->state = RPING_READ;
+		rping_request(qp, ROCEMU_RC_READ_REQUEST, a->len);
+	} else if (a->state == RPING_SINK) {
+		a->state = RPING_WRITE;
+		rping_request(qp, ROCEMU_RC_WRITE_ONLY,
+			      (uint32_t)strlen((char *)qp->buffer + RPING_DATA) + 1);
+	} else {
+		rping_failed(qp);
+	}
+}
+
+static void rping_completed(struct qp *qp, const struct wr *wr)
+{
+	struct app *a = &qp->app;
+
+	if (wr->opcode == ROCEMU_RC_SEND_ONLY)
+		return;
+	a->state = a->state == RPING_READ ? RPING_SINK : RPING_SOURCE;
+	rping_go_ahead(qp);
+}
+
+void rping_start(struct qp *qp, struct cm_conn *conn)
+{
+	qp->app = (struct app){rping_received, rping_completed, rping_failed};
+	qp->app.conn = conn;
+	qp->resp.rnr_timer = RNR_TIMER;
+	memset(qp->buffer, 0, sizeof(qp->buffer));
+	qp_post_recv(qp, qp->buffer, RPING_MESSAGE);
+	qp_post_recv(qp, qp->buffer, RPING_MESSAGE);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Mutants of the responder: each breaks one rule, and the case of `rocemu conform` that it names
+ * has to fail with it.
+ */
+#ifndef TEST_CONFORM_MUTANTS_H
+#define TEST_CONFORM_MUTANTS_H
+
+#include <stdbool.h>
+
+/* X(identifier, name, the case that fails, what it does wrong) */
+/* clang-format off */
+#define MUTANT_LIST(X) \
+	X(M_HELLO_SILENT,     "hello-silent",     "gsi/hello",        "a REQ to a service that there is not has no answer") \
+	X(M_HELLO_REASON,     "hello-reason",     "gsi/hello",        "a REQ to a service that there is not is rejected for reason 3") \
+	X(M_TID,              "tid",              "gsi/hello",        "a REJ has another transaction ID than the REQ") \
+	X(M_REJ_COMM_ID,      "rej-comm-id",      "gsi/hello",        "a REJ names another communication ID") \
+	X(M_GSI_ICRC,         "gsi-icrc",         "gsi/icrc",         "QP 1 does not check the ICRC") \
+	X(M_ICRC_VARIANT,     "icrc-variant",     "gsi/icrc-variant", "QP 1 drops packets with a DSCP") \
+	X(M_GSI_QKEY,         "gsi-qkey",         "gsi/qkey",         "QP 1 takes any Q_Key") \
+	X(M_QP0,              "qp0",              "gsi/qp0",          "QP 0 answers as QP 1") \
+	X(M_NO_QP,            "no-qp",            "gsi/no-qp",        "QP 1 answers for queue pairs that there are not") \
+	X(M_TVER,             "tver",             "gsi/tver",         "any header version is taken") \
+	X(M_GSI_PKEY,         "gsi-pkey",         "gsi/pkey",         "QP 1 takes any P_Key") \
+	X(M_PKEY_LIMITED,     "pkey-limited",     "gsi/pkey-limited", "QP 1 drops packets of limited members") \
+	X(M_GSI_SERVICE,      "gsi-service",      "gsi/service",      "QP 1 takes opcodes of all services") \
+	X(M_RESERVED,         "reserved",         "gsi/reserved",     "QP 1 drops packets with reserved bits") \
+	X(M_MAD_SIZE,         "mad-size",         "gsi/mad-size",     "QP 1 takes MADs of any size") \
+	X(M_MAD_GARBAGE,      "mad-garbage",      "gsi/mad-garbage",  "class, version and attribute are not looked at") \
+	X(M_LID_FIELDS,       "lid-fields",       "gsi/lid-fields",   "a REQ is rejected for its LID") \
+	X(M_SOURCE_PORT,      "source-port",      "gsi/source-port",  "QP 1 answers to the UDP port that the request came from") \
+	X(M_GSI_ECT,          "gsi-ect",          "gsi/answer-form",  "what QP 1 sends is ECN-capable") \
+	X(M_DF,               "df",               "gsi/answer-form",  "packets may be fragmented") \
+	X(M_ICRC_SENT,        "icrc-sent",        "gsi/answer-form",  "packets leave with a wrong ICRC") \
+	X(M_GSI_MIGREQ,       "gsi-migreq",       "gsi/reserved",     "QP 1 drops packets without MigReq") \
+	X(M_SIDR_SILENT,      "sidr-silent",      "gsi/sidr",         "a SIDR_REQ to a service that there is not has no answer") \
+	X(M_REP_UNKNOWN,      "rep-unknown",      "gsi/mad-garbage",  "a REP to no REQ is not rejected") \
+	X(M_DREQ_UNKNOWN,     "dreq-unknown",     "cm/order",         "a DREQ of no connection has no answer") \
+	X(M_DREQ_QPN,         "dreq-qpn",         "cm/order",         "a DREQ with another QPN ends the connection") \
+	X(M_REQ_AGAIN,        "req-again",        "cm/again",         "a repeated REQ has no answer") \
+	X(M_DREQ_AGAIN,       "dreq-again",       "cm/again",         "a repeated DREQ has no answer") \
+	X(M_DREQ_SILENT,      "dreq-silent",      "cm/again",         "a DREQ has no answer") \
+	X(M_CM_STALE,         "stale",            "cm/stale",         "a REQ with the QPN of a connection makes another one") \
+	X(M_IN_ICRC,          "in-icrc",          "in/icrc",          "the ICRC is not checked") \
+	X(M_IN_SOURCE,        "in-source",        "in/source",        "the source address is not checked") \
+	X(M_IN_SERVICE,       "in-service",       "in/service",       "opcodes of other services are taken") \
+	X(M_OPCODE_RESERVED,  "opcode-reserved",  "in/opcode-reserved", "a reserved opcode is taken as SEND ONLY") \
+	X(M_IN_PKEY,          "in-pkey",          "in/pkey",          "any P_Key is taken") \
+	X(M_MIGREQ_TAKEN,     "migreq-taken",     "in/migreq-taken",  "packets without MigReq are dropped") \
+	X(M_MIGREQ_SENT,      "migreq-sent",      "in/migreq-sent",   "packets are sent without MigReq") \
+	X(M_PORT_CHANGE,      "port-change",      "in/port-change",   "packets from another UDP source port are dropped") \
+	X(M_ERROR_ANSWERS,    "error-answers",    "in/error-silent",  "a queue pair in error answers") \
+	X(M_DQPN_SENT,        "dqpn-sent",        "in/migreq-taken",  "packets have another destination QP") \
+	X(M_PAD_SENT,         "pad-sent",         "len/pad",          "pad bytes are not 0") \
+	X(M_GAP_NO_NAK,       "gap-no-nak",       "seq/gap",          "a gap is answered by silence") \
+	X(M_GAP_EACH,         "gap-each",         "seq/gap",          "each packet behind a gap has a NAK") \
+	X(M_ACKREQ_MIDDLE,    "ackreq-middle",    "seq/ackreq-middle", "AckReq in FIRST and MIDDLE is ignored") \
+	X(M_ACKREQ_MIDDLE_MSN, "ackreq-middle-msn", "seq/ackreq-middle", "each packet counts in the MSN") \
+	X(M_MSN,              "msn",              "seq/coalesce",     "each message counts twice in the MSN") \
+	X(M_DUP_SILENT,       "dup-silent",       "dup/send",         "duplicates have no answer") \
+	X(M_DUP_NAK,          "dup-nak",          "dup/send",         "duplicates are answered by a NAK") \
+	X(M_DUP_OLD_PSN,      "dup-old-psn",      "dup/old-ack",      "the ACK of a duplicate has its PSN") \
+	X(M_MIDDLE_FIRST,     "middle-first",     "op/middle-first",  "MIDDLE and LAST without FIRST are taken") \
+	X(M_FIRST_INSIDE,     "first-inside",     "op/first-inside",  "FIRST and ONLY inside a message are taken") \
+	X(M_KIND_CHANGES,     "kind-changes",     "op/kind-changes",  "a WRITE MIDDLE inside a SEND is taken") \
+	X(M_READ_INSIDE,      "read-inside",      "op/read-inside",   "a READ inside a SEND is taken") \
+	X(M_NOT_ENABLED,      "not-enabled",      "op/not-enabled",   "the rights of the queue pair are not looked at") \
+	X(M_FATAL_SILENT,     "fatal-silent",     "op/middle-first",  "a broken rule is answered by silence") \
+	X(M_AFTER_NAK,        "after-nak",        "op/after-nak",     "the queue pair goes on after a fatal NAK") \
+	X(M_UC_MIDDLE,        "uc-middle",        "op/uc-middle",     "UC: MIDDLE and LAST without FIRST are taken") \
+	X(M_UC_GAP,           "uc-gap",           "op/uc-gap",        "UC: the message behind a gap is dropped") \
+	X(M_UC_FATAL,         "uc-fatal",         "op/uc-middle",     "UC: a broken rule is the end") \
+	X(M_FIRST_SHORT,      "first-short",      "len/first-short",  "FIRST and MIDDLE may have any length") \
+	X(M_ONLY_LONG,        "only-long",        "len/only-long",    "ONLY may be longer than the path MTU") \
+	X(M_LAST_EMPTY,       "last-empty",       "len/last-empty",   "LAST may be empty") \
+	X(M_PAD_FIRST,        "pad-first",        "len/pad",          "FIRST may have pad bytes") \
+	X(M_RETH,             "reth",             "len/reth",         "packets need not add up to the RETH") \
+	X(M_2_GIB,            "2-gib",            "len/2-gib",        "messages may be longer than 2^31") \
+	X(M_RECV_ONCE,        "recv-once",        "seq/swap",         "receives are not posted again") \
+	X(M_CNP,              "cnp",              "cc/cnp",           "a marked packet has no CNP") \
+	X(M_CNP_ALWAYS,       "cnp-always",       "seq/nak-cnp",      "CNPs for packets that are not marked") \
+	X(M_CNP_BECN,         "cnp-becn",         "cc/cnp-form",      "a CNP has no BECN") \
+	X(M_CNP_PSN,          "cnp-psn",          "cc/cnp-form",      "a CNP has a PSN") \
+	X(M_CNP_PAYLOAD,      "cnp-payload",      "cc/cnp-form",      "the bytes of a CNP are not 0") \
+	X(M_CNP_LEN,          "cnp-len",          "cc/cnp-form",      "a CNP has no payload") \
+	X(M_CNP_FATAL,        "cnp-fatal",        "cc/cnp-flood",     "a CNP is the end of the queue pair") \
+	X(M_ECT,              "ect",              "cc/ect",           "packets are not ECN-capable") \
+	X(M_UD_QKEY,          "ud-qkey",          "ud/qkey",          "UD: any Q_Key is taken") \
+	X(M_UD_TOO_LONG,      "ud-too-long",      "ud/too-long",      "UD: a datagram that is too long is the end") \
+	X(M_TIMEOUT_FIRST,    "timeout-first",    "req/timeout-first", "repeats after half the ACK timeout") \
+	X(M_TIMEOUT_LATE,     "timeout-late",     "req/timeout-first", "repeats after eight times the ACK timeout") \
+	X(M_TIMEOUT_COUNT,    "timeout-count",    "req/timeout-count", "repeats for ever") \
+	X(M_TIMEOUT_RESET,    "timeout-reset",    "req/timeout-reset", "the retry count does not start anew") \
+	X(M_TIMEOUT_ZERO,     "timeout-zero",     "req/timeout-zero", "repeats without an ACK timeout") \
+	X(M_NO_ACKREQ,        "no-ackreq",        "req/complete",     "requests have no AckReq") \
+	X(M_NAK_RESEND,       "nak-resend",       "req/nak-resend",   "a sequence NAK is ignored") \
+	X(M_NAK_OLD,          "nak-old",          "req/nak-old",      "a NAK of what is acknowledged counts") \
+	X(M_NAK_FATAL,        "nak-fatal",        "req/nak-fatal",    "NAKs of errors are ignored") \
+	X(M_NAK_RESERVED,     "nak-reserved",     "req/nak-fatal",    "a reserved NAK code is an error") \
+	X(M_AETH_RESERVED,    "aeth-reserved",    "req/aeth-reserved", "an AETH of the reserved class is an error") \
+	X(M_GHOST,            "ghost",            "req/ghost",        "an ACK of what was never sent counts") \
+	X(M_IMPLIED_NAK,      "implied-nak",      "req/implied-nak",  "an ACK beyond a READ does not repeat it") \
+	X(M_READ_WHOLE,       "read-whole",       "req/read-gap",     "a READ is repeated as a whole") \
+	X(M_READ_OPCODE,      "read-opcode",      "req/read-opcode",  "opcodes of READ responses are not looked at") \
+	X(M_READ_LENGTH,      "read-length",      "req/read-opcode",  "lengths of READ responses are not looked at") \
+	X(M_READ_DEPTH,       "read-depth",       "req/read-depth",   "more READs at once than the peer takes") \
+	X(M_REQ_MTU,          "req-mtu",          "req/mtu",          "the path MTU is 1024, whatever the REQ has") \
+	X(M_REQ_PSN,          "req-psn",          "req/psn",          "the first PSN is not that of the REQ") \
+	X(M_ONE_PORT,         "one-port",         "req/port",         "all queue pairs have one UDP source port") \
+	X(M_RNR_WAIT,         "rnr-wait",         "rnr/wait",         "waits half as long as an RNR NAK demands") \
+	X(M_RNR_COUNT,        "rnr-count",        "rnr/count",        "repeats for ever after RNR NAKs") \
+	X(M_RNR_INFINITE,     "rnr-infinite",     "rnr/infinite",     "gives up after 7 RNR NAKs")
+/* clang-format on */
+
+enum mutant {
+	HONEST,
+#define X(id, name, kills, text) id,
+	MUTANT_LIST(X)
+#undef X
+		MUTANTS
+};
+
+extern enum mutant mutant_chosen;
+
+/** Is the process this mutant? */
+static inline bool mutant(enum mutant m)
+{
+	return mutant_chosen == m;
+}
+
+/** @return false: there is none of this name. */
+bool mutant_choose(const char *name);
+/** A line for each: name, case, text. */
+void mutants_print(void);
+
+#endif

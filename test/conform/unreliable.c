@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UC (IBTA 9.8.2) and UD (9.8.3): what is wrong costs a message, and nothing is answered. */
+#include "responder.h"
+
+enum { GRH_LEN = 40 };
+
+static void take_receive(struct qp *qp, uint32_t len)
+{
+	struct responder *r = &qp->resp;
+	const struct receive done = r->recv[r->recv_first];
+
+	r->recv_first = (r->recv_first + 1) % RECVS;
+	r->recv_count--;
+	qp->app.received(qp, &done, len);
+}
+
+/** A message is dropped to its end: the next one is taken. */
+static void lose(struct qp *qp)
+{
+	qp->resp.message = 0;
+	if (mutant(M_UC_FATAL))
+		qp_error(qp);
+}
+
+/** Does the packet go on with what is under way, or begin something? */
+static bool uc_in_sequence(struct responder *r, const struct rocemu_packet *p, uint32_t ops)
+{
+	const bool gap = p->h.psn != r->epsn;
+
+	r->epsn = psn_add(p->h.psn, 1);
+	if (gap && mutant(M_UC_GAP))
+		return false;
+	if (ops & ROCEMU_OP_FIRST)
+		return true;
+	if (mutant(M_UC_MIDDLE))
+		return true;
+	return r->message == (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) && !gap;
+}
+
+/** There are no keys that the peer could know, so no WRITE has an effect. */
+static bool uc_place(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
+{
+	struct responder *r = &qp->resp;
+	const struct receive *to = &r->recv[r->recv_first];
+
+	if (!(ops & ROCEMU_OP_SEND) || !r->recv_count || !length_fits(qp, p, ops) ||
+	    r->bytes + p->payload_len > to->len)
+		return false;
+	memcpy(to->at + r->bytes, p->payload, p->payload_len);
+	r->bytes += p->payload_len;
+	return true;
+}
+
+void uc_input(struct qp *qp, const struct input *in)
+{
+	const uint32_t ops = rocemu_opcode_ops(in->p.h.opcode);
+	struct responder *r = &qp->resp;
+
+	if (!uc_in_sequence(r, &in->p, ops)) {
+		lose(qp);
+		return;
+	}
+	if (ops & ROCEMU_OP_FIRST) {
+		r->message = ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE);
+		r->bytes = 0;
+	}
+	if (!uc_place(qp, &in->p, ops)) {
+		lose(qp);
+		return;
+	}
+	if (!(ops & ROCEMU_OP_LAST))
+		return;
+	r->message = 0;
+	take_receive(qp, r->bytes);
+}
+
+void ud_input(struct qp *qp, const struct input *in)
+{
+	struct responder *r = &qp->resp;
+	const struct rocemu_packet *p = &in->p;
+	const struct receive *to = &r->recv[r->recv_first];
+	const uint32_t qkey = p->h.deth.qkey;
+
+	if (qkey != qp->qkey && !mutant(M_UD_QKEY))
+		return;
+	if (!r->recv_count)
+		return;
+	if (GRH_LEN + p->payload_len > to->len) {
+		if (mutant(M_UD_TOO_LONG))
+			qp_error(qp);
+		return;
+	}
+	memcpy(to->at + GRH_LEN, p->payload, p->payload_len);
+	take_receive(qp, GRH_LEN + p->payload_len);
+}
