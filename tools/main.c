@@ -21,6 +21,7 @@ const struct command tool_commands[] = {
 #ifdef WITH_PARITY
 	{&parity_cli, tool_parity},
 #endif
+	{&conform_cli, tool_conform},
 	{&hosts_cli, tool_hosts},
 	{&agent_cli, tool_agent},
 	{&completion_cli, tool_completion},

@@ -26,7 +26,7 @@ struct command {
 /* All of them; the last one has no cli. */
 extern const struct command tool_commands[];
 extern const struct cli run_cli, devices_cli, stat_cli, decode_cli, verify_cli, explain_cli,
-	hosts_cli, completion_cli;
+	hosts_cli, completion_cli, conform_cli;
 
 int tool_run(int argc, char **argv);
 int tool_devices(int argc, char **argv);
@@ -35,6 +35,7 @@ int tool_verify(int argc, char **argv);
 int tool_explain(int argc, char **argv);
 int tool_agent(int argc, char **argv);
 int tool_parity(int argc, char **argv);
+int tool_conform(int argc, char **argv);
 int tool_stat(int argc, char **argv);
 int tool_hosts(int argc, char **argv);
 int tool_completion(int argc, char **argv);

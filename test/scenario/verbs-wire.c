@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "wire.h"
-
 #include "base/util.h"
+#include "conform/wire.h"
 
 enum {
 	PATIENCE_S = 5,

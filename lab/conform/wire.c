@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire.h"
+#include "conform/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -26,13 +27,6 @@ union address {
 	struct sockaddr_in6 in6;
 };
 
-struct kept {
-	struct rocemu_gid src;
-	uint16_t sport;
-	uint32_t len;
-	uint8_t *data; /* owned */
-};
-
 struct sender {
 	int fd;
 	uint16_t port;
@@ -45,9 +39,15 @@ struct wire {
 	struct sender sender[PORTS];
 	unsigned senders;
 	uint32_t probe_qpn, probe_psn; /* the PSN: its next */
-	struct kept kept[KEPT];	       /* a ring */
+	struct wire_packet kept[KEPT]; /* a ring; their data is owned */
 	unsigned first, count;
 	bool lost; /* there was no room */
+	void (*tap)(void *arg, const struct wire_packet *p);
+	bool (*take)(void *arg, const struct wire_packet *p);
+	void *tap_arg, *take_arg;
+	uint64_t last_ns;	     /* of the last packet sent */
+	uint64_t sent_ns, first_ns;  /* of that at wire_mark(); of the first read behind it, or 0 */
+	uint64_t came_ns, before_ns; /* of the last packet read, and of that before it, or 0 */
 	struct rocemu_packet last;
 	bool any;
 	char text[SCENARIO_LINE_MAX];
@@ -103,14 +103,19 @@ static void set_options(int fd, int family)
 {
 	const int never = IP_PMTUDISC_DO, size = BUFFER, on = 1, off = 0, ttl = TTL;
 
+	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	if (family == AF_INET) {
 		setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &never, sizeof(never));
 		setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+		setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof(on));
 	} else {
 		setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &never, sizeof(never));
 		setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, &ttl, sizeof(ttl));
 		setsockopt(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, &off, sizeof(off));
+		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &on, sizeof(on));
 	}
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
@@ -186,52 +191,123 @@ struct rocemu_gid wire_gid(const struct wire *w)
 
 /* ---- what comes ---- */
 
-static void keep(struct wire *w, const union address *from, const uint8_t *data, size_t len)
+void wire_tap(struct wire *w, void (*tap)(void *arg, const struct wire_packet *p), void *arg)
 {
-	struct kept *k = &w->kept[(w->first + w->count) % KEPT];
+	w->tap = tap;
+	w->tap_arg = arg;
+}
 
-	k->data = w->count < KEPT ? malloc(len + !len) : NULL;
+void wire_take(struct wire *w, bool (*take)(void *arg, const struct wire_packet *p), void *arg)
+{
+	w->take = take;
+	w->take_arg = arg;
+}
+
+int wire_fd(const struct wire *w)
+{
+	return w->fd;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void keep(struct wire *w, const struct wire_packet *p)
+{
+	struct wire_packet *k = &w->kept[(w->first + w->count) % KEPT];
+
+	*k = *p;
+	k->data = w->count < KEPT ? malloc(p->len + !p->len) : NULL;
 	if (!k->data) {
 		w->lost = true;
 		return;
 	}
-	memcpy(k->data, data, len);
-	k->len = (uint32_t)len;
-	k->src = gid_of(from);
-	k->sport = ntohs(from->sa.sa_family == AF_INET ? from->in.sin_port : from->in6.sin6_port);
+	memcpy(k->data, p->data, p->len);
 	w->count++;
 }
 
-/** Read what there is. @return true: the probe's answer is among it. */
-static bool receive(struct wire *w)
+/** What the kernel says of a packet besides its bytes. */
+static void read_control(struct msghdr *m, struct wire_packet *p)
+{
+	struct timespec t;
+	int n;
+
+	p->ns = now_ns();
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
+			memcpy(&t, CMSG_DATA(c), sizeof(t));
+			p->ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+			p->ip.tclass = *CMSG_DATA(c);
+		} else if (c->cmsg_level == IPPROTO_IP || c->cmsg_level == IPPROTO_IPV6) {
+			memcpy(&n, CMSG_DATA(c), sizeof(n));
+			if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)
+				p->ip.tclass = (uint8_t)n;
+			else
+				p->ip.hop_limit = (uint8_t)n;
+		}
+	}
+}
+
+/** One packet. @return false: there is none. data: ROCEMU_MAX_PACKET + 1 bytes. */
+static bool read_one(const struct wire *w, struct wire_packet *p, uint8_t *data)
+{
+	union address from;
+	struct iovec v = {.iov_base = data, .iov_len = ROCEMU_MAX_PACKET + 1};
+	uint8_t control[256] __attribute__((aligned(8)));
+	struct msghdr m = {.msg_name = &from,
+			   .msg_namelen = sizeof(from),
+			   .msg_iov = &v,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	const ssize_t n = recvmsg(w->fd, &m, 0);
+
+	if (n < 0)
+		return false;
+	*p = (struct wire_packet){.len = (uint32_t)n, .data = data};
+	p->ip.src = gid_of(&from);
+	p->ip.dst = w->gid;
+	p->ip.sport = ntohs(from.sa.sa_family == AF_INET ? from.in.sin_port : from.in6.sin6_port);
+	p->ip.dport = ROCEMU_UDP_PORT;
+	p->ip.ip_frag = IP_FLAG_DF;
+	read_control(&m, p);
+	return true;
+}
+
+bool wire_receive(struct wire *w)
 {
 	uint8_t data[ROCEMU_MAX_PACKET + 1];
+	struct wire_packet came;
 	bool probe = false;
 
-	for (;;) {
-		union address from;
-		socklen_t size = sizeof(from);
+	while (read_one(w, &came, data)) {
 		struct rocemu_packet p;
-		const ssize_t n = recvfrom(w->fd, data, sizeof(data), 0, &from.sa, &size);
 
-		if (n < 0)
-			return probe;
-		if (rocemu_packet_decode(&p, data, (size_t)n) == ROCEMU_DROP_NONE &&
+		if (w->tap)
+			w->tap(w->tap_arg, &came);
+		if (w->probe_qpn && rocemu_packet_decode(&p, data, came.len) == ROCEMU_DROP_NONE &&
 		    p.h.dqpn == WIRE_PROBE_QPN)
 			probe |= p.h.psn == w->probe_psn;
-		else
-			keep(w, &from, data, (size_t)n);
+		else if (!w->take || !w->take(w->take_arg, &came))
+			keep(w, &came);
 	}
+	return probe;
 }
 
 void wire_begin(struct wire *w, uint32_t probe_qpn)
 {
-	receive(w);
+	wire_receive(w);
 	forget(w);
 	close_senders(w);
 	w->probe_qpn = probe_qpn;
 	w->probe_psn = 0;
 	w->lost = w->any = false;
+	w->sent_ns = w->first_ns = w->came_ns = w->before_ns = 0;
 }
 
 const struct rocemu_packet *wire_last(const struct wire *w)
@@ -244,19 +320,42 @@ uint8_t *wire_last_payload(struct wire *w)
 	return w->payload;
 }
 
-static const char *fault_of(const struct scenario_peer *peer, const struct kept *k,
-			    const struct rocemu_packet *p)
+void wire_mark(struct wire *w)
 {
-	if (!rocemu_gid_equal(&k->src, &peer->device_gid))
-		return " FROM ANOTHER ADDRESS";
-	return scenario_packet_fault(peer, k->sport, k->data, k->len, &p->h);
+	w->sent_ns = w->last_ns;
+	w->first_ns = 0;
 }
 
-static void read_packet(struct wire *w, const struct scenario_peer *peer, const struct kept *k)
+bool wire_latency(const struct wire *w, uint64_t *ns)
+{
+	*ns = w->first_ns - w->sent_ns;
+	return w->sent_ns && w->first_ns;
+}
+
+bool wire_interval(const struct wire *w, uint64_t *ns)
+{
+	*ns = w->came_ns - w->before_ns;
+	return w->before_ns;
+}
+
+static const char *fault_of(const struct scenario_peer *peer, const struct wire_packet *k,
+			    const struct rocemu_packet *p)
+{
+	if (!rocemu_gid_equal(&k->ip.src, &peer->device_gid))
+		return " FROM ANOTHER ADDRESS";
+	return scenario_packet_fault(peer, k->ip.sport, k->data, k->len, &p->h);
+}
+
+static void read_packet(struct wire *w, const struct scenario_peer *peer,
+			const struct wire_packet *k)
 {
 	char text[SCENARIO_LINE_MAX - 32];
 	struct rocemu_packet p;
 
+	w->before_ns = w->came_ns;
+	w->came_ns = k->ns;
+	if (!w->first_ns && k->ns >= w->sent_ns)
+		w->first_ns = k->ns;
 	if (rocemu_packet_decode(&p, k->data, k->len) != ROCEMU_DROP_NONE) {
 		snprintf(w->text, sizeof(w->text), "?");
 		return;
@@ -271,7 +370,7 @@ static void read_packet(struct wire *w, const struct scenario_peer *peer, const 
 
 const char *wire_next(struct wire *w, const struct scenario_peer *peer)
 {
-	receive(w);
+	wire_receive(w);
 	if (w->lost) {
 		w->lost = false;
 		return "PACKETS LOST BY THE PEER";
@@ -316,21 +415,41 @@ static void set_tos(int fd, int family, int ecn)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 }
 
+int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t ecn,
+		    uint8_t *data, size_t len)
+{
+	const union address address = address_of(to, ROCEMU_UDP_PORT);
+	const struct wire_packet p = {.ip = {.src = w->gid,
+					     .dst = *to,
+					     .sport = sport,
+					     .dport = ROCEMU_UDP_PORT,
+					     .ip_frag = IP_FLAG_DF,
+					     .tclass = TCLASS | ecn,
+					     .hop_limit = TTL},
+				      .ns = now_ns(),
+				      .sent = true,
+				      .len = (uint32_t)len,
+				      .data = data};
+	const int fd = sender(w, sport);
+
+	if (fd < 0)
+		return fd;
+	set_tos(fd, w->local.sa.sa_family, ecn);
+	if (w->tap)
+		w->tap(w->tap_arg, &p);
+	w->last_ns = p.ns;
+	return sendto(fd, data, len, 0, &address.sa, address_len(&address)) < 0 ? -errno : 0;
+}
+
 int wire_send(struct wire *w, const struct scenario_peer *peer, const struct scenario_packet *p)
 {
-	const union address to = address_of(&peer->device_gid, ROCEMU_UDP_PORT);
 	uint8_t data[ROCEMU_MAX_PACKET];
 	size_t hdr_len, len;
-	int fd;
 
 	if (p->other_source || p->congested || p->by_memory || p->ip_id)
 		return -EOPNOTSUPP;
-	fd = sender(w, p->sport);
-	if (fd < 0)
-		return fd;
-	set_tos(fd, w->local.sa.sa_family, p->ecn);
 	len = scenario_peer_encode(peer, p, data, &hdr_len);
-	return sendto(fd, data, len, 0, &to.sa, address_len(&to)) < 0 ? -errno : 0;
+	return wire_send_bytes(w, &peer->device_gid, p->sport, p->ecn, data, len);
 }
 
 /**
@@ -360,7 +479,7 @@ static int ask(struct wire *w, const struct scenario_peer *peer)
 	for (unsigned i = 0; i < PROBE_TRIES && !error; i++) {
 		error = wire_send(w, peer, &p);
 		while (!error && poll(&wait, 1, PROBE_MS) > 0) {
-			if (receive(w)) {
+			if (wire_receive(w)) {
 				w->probe_psn = (w->probe_psn + 1) & ROCEMU_PSN_MASK;
 				return 0;
 			}

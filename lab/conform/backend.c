@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A queue pair of a device, of which the tester has its packets only: a back end of scenarios. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "conform/session.h"
+
+static struct conform_session *session;
+
+void conform_use(struct conform_session *s)
+{
+	session = s;
+}
+
+/* ---- begin and end ---- */
+
+static int connect_to(struct conform_world *w)
+{
+	switch (w->s->c->about.peer) {
+	case SCENARIO_PEER_RC_PINGPONG:
+		return w->setup.type == IBV_QPT_RC ? pingpong_connect(w) : -EOPNOTSUPP;
+	case SCENARIO_PEER_UC_PINGPONG:
+		return w->setup.type == IBV_QPT_UC ? pingpong_connect(w) : -EOPNOTSUPP;
+	case SCENARIO_PEER_UD_PINGPONG:
+		return w->setup.type == IBV_QPT_UD ? pingpong_connect(w) : -EOPNOTSUPP;
+	case SCENARIO_PEER_RPING:
+		return w->setup.type == IBV_QPT_RC ? rping_connect(w) : -EOPNOTSUPP;
+	case SCENARIO_PEER_NONE:
+		w->peer.device_qpn = ROCEMU_GSI_QPN;
+		w->setup.qkey = ROCEMU_GSI_QKEY;
+		return w->setup.type == IBV_QPT_UD ? 0 : -EOPNOTSUPP;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/** The UDP source port that a connection of two queue pairs has. */
+static uint16_t sport_of(uint32_t qpn, uint32_t peer_qpn)
+{
+	uint64_t v = (uint64_t)qpn * peer_qpn;
+
+	v ^= v >> 20;
+	v ^= v >> 40;
+	return ibv_flow_label_to_udp_sport((uint32_t)v & 0xfffff);
+}
+
+static void *start(const struct scenario_setup *given, int *error)
+{
+	struct conform_world *w = calloc(1, sizeof(*w));
+
+	*error = -ENOMEM;
+	if (!w)
+		return NULL;
+	w->s = session;
+	w->setup = *given;
+	w->peer = (struct scenario_peer){.setup = &w->setup,
+					 .gid = wire_gid(session->wire),
+					 .device_gid = session->o.target,
+					 .qpn = ++session->qpn};
+	wire_begin(session->wire, 0);
+	session->count = 0;
+	*error = given->ends == 1 ? connect_to(w) : -EOPNOTSUPP;
+	w->peer.sport = sport_of(w->peer.qpn, w->peer.device_qpn);
+	if (!*error)
+		return w;
+	free(w);
+	return NULL;
+}
+
+static void end(void *world)
+{
+	struct conform_world *w = world;
+
+	switch (w->s->c->about.peer) {
+	case SCENARIO_PEER_RC_PINGPONG:
+	case SCENARIO_PEER_UC_PINGPONG:
+	case SCENARIO_PEER_UD_PINGPONG:
+		pingpong_end(w);
+		break;
+	case SCENARIO_PEER_RPING:
+		rping_end(w);
+		break;
+	default:
+		break;
+	}
+	free(w);
+}
+
+static void actual(void *world, unsigned which, struct scenario_setup *s)
+{
+	const struct conform_world *w = world;
+
+	(void)which;
+	*s = w->setup;
+}
+
+/* ---- packets ---- */
+
+int conform_send(struct conform_world *w, struct scenario_packet *p)
+{
+	scenario_peer_complete(&w->peer, p);
+	return wire_send(w->s->wire, &w->peer, p);
+}
+
+static int input(void *world, const struct scenario_packet *given)
+{
+	struct conform_world *w = world;
+	struct scenario_packet p = *given;
+	const int error = conform_send(w, &p);
+
+	wire_mark(w->s->wire);
+	return error;
+}
+
+/** An ACK, or the response to a READ of no more than a packet. */
+static void answer(struct conform_world *w, const struct rocemu_packet *p)
+{
+	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
+	struct scenario_packet a = {.h = {.opcode = ROCEMU_RC_ACK,
+					  .psn = (p->h.psn - w->setup.sq_psn) & ROCEMU_PSN_MASK}};
+
+	if (a.h.psn != w->next_psn)
+		return;
+	w->next_psn = (w->next_psn + 1) & ROCEMU_PSN_MASK;
+	w->next_msn += (ops & (ROCEMU_OP_LAST | ROCEMU_OP_READ_REQ)) != 0;
+	a.h.aeth.msn = w->next_msn & ROCEMU_PSN_MASK;
+	if (ops & ROCEMU_OP_READ_REQ) {
+		a.h.opcode = ROCEMU_RC_READ_RESP_ONLY;
+		a.len = MIN(p->h.reth.length, w->setup.mtu);
+	} else if (!p->h.ackreq) {
+		return;
+	}
+	conform_send(w, &a);
+}
+
+/** What a packet tells of the PSN that the device expects. */
+static void note_expected(struct conform_world *w, const struct rocemu_packet *p)
+{
+	const uint32_t psn = (p->h.psn - w->setup.rq_psn) & ROCEMU_PSN_MASK;
+
+	if (!(rocemu_opcode_hdrs(p->h.opcode) & ROCEMU_HDR_AETH) ||
+	    rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_READ_RESP)
+		return;
+	w->ahead = (p->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK
+			   ? (psn + 1) & ROCEMU_PSN_MASK
+			   : psn;
+}
+
+const char *conform_next(struct conform_world *w)
+{
+	const char *text;
+
+	while ((text = wire_next(w->s->wire, &w->peer))) {
+		const struct rocemu_packet *p = wire_last(w->s->wire);
+
+		if (!p)
+			return text;
+		note_expected(w, p);
+		if (!w->answers || w->setup.type != IBV_QPT_RC ||
+		    !(rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_REQUEST))
+			return text;
+		answer(w, p);
+	}
+	return NULL;
+}
+
+/* ---- looks ---- */
+
+/**
+ * What comes is answered in the order of packets of one queue pair; so a case shows by a good
+ * packet that a bad one had no effect. Nothing has to be waited for here.
+ */
+static int settle(void *world)
+{
+	(void)world;
+	return 0;
+}
+
+/** All that has come, behind text. */
+static unsigned drain(struct conform_world *w, size_t *len)
+{
+	const char *came;
+	unsigned n = 0;
+
+	while ((came = conform_next(w))) {
+		*len += (size_t)snprintf(w->text + *len, sizeof(w->text) - *len, "%s%s",
+					 *len ? "; " : "", came);
+		*len = MIN(*len, sizeof(w->text) - 1);
+		n++;
+	}
+	return n;
+}
+
+/** Nothing is asked for: QP 1 has answered twice behind what was sent. */
+static const char *effects(void *world, unsigned which, unsigned n)
+{
+	struct conform_world *w = world;
+	const uint64_t until = conform_now() + w->s->o.patience_ms * (uint64_t)NS_PER_MS;
+	struct pollfd wait = {.fd = wire_fd(w->s->wire), .events = POLLIN};
+	unsigned have = 0;
+	size_t len = 0;
+
+	(void)which;
+	w->text[0] = 0;
+	if (!n && (gsi_hello(w->s) || gsi_hello(w->s)))
+		return "QP 1 DOES NOT ANSWER";
+	for (;;) {
+		const uint64_t now = conform_now();
+
+		have += drain(w, &len);
+		if (have >= n || now >= until)
+			return w->text;
+		poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1);
+	}
+}
+
+static const struct rocemu_packet *last(void *world, unsigned which)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	return wire_last(w->s->wire);
+}
+
+static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	return area == SCENARIO_LAST ? wire_last_payload(w->s->wire) : NULL;
+}
+
+static uint64_t address(void *world, const struct scenario_place *p)
+{
+	struct conform_world *w = world;
+
+	return scenario_peer_va(&w->peer, p);
+}
+
+static uint32_t qpn(void *world, unsigned which)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	return w->peer.device_qpn;
+}
+
+static int run_answer(void *world)
+{
+	struct conform_world *w = world;
+
+	w->answers = true;
+	return 0;
+}
+
+static bool latency(void *world, uint64_t *ns)
+{
+	const struct conform_world *w = world;
+
+	return wire_latency(w->s->wire, ns);
+}
+
+static bool interval(void *world, uint64_t *ns)
+{
+	const struct conform_world *w = world;
+
+	return wire_interval(w->s->wire, ns);
+}
+
+const struct scenario_backend conform_backend = {
+	.start = start,
+	.end = end,
+	.actual = actual,
+	.input = input,
+	.settle = settle,
+	.effects = effects,
+	.last = last,
+	.memory = memory,
+	.address = address,
+	.qpn = qpn,
+	.answer = run_answer,
+	.latency = latency,
+	.interval = interval,
+};

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* QP 1 of the tester: messages of communication management. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "conform/session.h"
+#include "wire/gsi.h"
+
+enum {
+	HELLO_MS = 200, /* then it is taken as lost */
+	HELLO_TRIES = 10,
+	LID = 0xffff, /* of each path of RoCE */
+	HOPS = 64,
+	TIMEOUT = 20, /* of messages: 4.3 s */
+	RETRIES = 15,
+	RATE = 3, /* 10 Gbit/s, as there has to be one */
+	ACK_TIMEOUT = 14,
+};
+
+bool gsi_take(void *session, const struct wire_packet *p)
+{
+	struct conform_session *s = session;
+	struct rocemu_packet packet;
+	struct conform_mad *m;
+
+	if (rocemu_packet_decode(&packet, p->data, p->len) != ROCEMU_DROP_NONE)
+		return false;
+	/* Queue pairs of the cases before: what still comes to them is not asked for. */
+	if (packet.h.dqpn >= WIRE_QPN && packet.h.dqpn < s->qpn)
+		return true;
+	if (packet.h.dqpn != ROCEMU_GSI_QPN || packet.payload_len != ROCEMU_MAD_LEN)
+		return false;
+	if (s->count == CONFORM_KEPT) {
+		s->first = (s->first + 1) % CONFORM_KEPT;
+		s->count--;
+	}
+	m = &s->mad[(s->first + s->count++) % CONFORM_KEPT];
+	m->p = *p;
+	m->p.data = NULL;
+	memcpy(m->mad, packet.payload, ROCEMU_MAD_LEN);
+	return true;
+}
+
+void gsi_req(struct conform_session *s, struct rocemu_cm_msg *m)
+{
+	const struct rocemu_gid gid = wire_gid(s->wire);
+
+	*m = (struct rocemu_cm_msg){
+		.attr_id = ROCEMU_CM_REQ,
+		.tid = ++s->comm_id,
+		.req = {.local_comm_id = s->comm_id,
+			.service_id = s->service,
+			.local_ca_guid = 0x0200000000000001,
+			.local_qpn = s->qpn,
+			.responder_resources = 1,
+			.initiator_depth = 1,
+			.remote_cm_timeout = TIMEOUT,
+			.local_cm_timeout = TIMEOUT,
+			.max_cm_retries = RETRIES,
+			.retry_count = 7,
+			.rnr_retry_count = 7,
+			.pkey = ROCEMU_PKEY_DEFAULT,
+			.path_mtu = 3,
+			.primary = {.local_lid = LID,
+				    .remote_lid = LID,
+				    .local_gid = gid,
+				    .remote_gid = s->o.target,
+				    .packet_rate = RATE,
+				    .hop_limit = HOPS,
+				    .ack_timeout = ACK_TIMEOUT}},
+	};
+}
+
+int gsi_send(struct conform_session *s, const struct rocemu_cm_msg *m)
+{
+	struct gsi_mad g = {.src = wire_gid(s->wire), .dst = s->o.target, .sport = ROCEMU_UDP_PORT};
+	uint8_t packet[GSI_PACKET_LEN];
+
+	if (!rocemu_cm_encode(m, g.mad))
+		return -EINVAL;
+	gsi_hdr_encode(&g, s->psn++);
+	gsi_packet_encode(&g, packet);
+	return wire_send_bytes(s->wire, &s->o.target, g.sport, 0, packet, sizeof(packet));
+}
+
+/** The communication ID of the tester in a message that came. */
+static uint32_t comm_id_of(const struct rocemu_cm_msg *m)
+{
+	switch (m->attr_id) {
+	case ROCEMU_CM_MRA:
+		return m->mra.remote_comm_id;
+	case ROCEMU_CM_REJ:
+		return m->rej.remote_comm_id;
+	case ROCEMU_CM_REP:
+		return m->rep.remote_comm_id;
+	case ROCEMU_CM_DREQ:
+		return m->dreq.remote_comm_id;
+	case ROCEMU_CM_DREP:
+		return m->drep.remote_comm_id;
+	default:
+		return 0;
+	}
+}
+
+/** Take the message with this ID out of those that came. */
+static bool find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_msg *m)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		struct conform_mad *at = &s->mad[(s->first + i) % CONFORM_KEPT];
+
+		if (rocemu_cm_decode(m, at->mad, sizeof(at->mad)) != ROCEMU_MAD_OK ||
+		    comm_id_of(m) != comm_id || m->attr_id == ROCEMU_CM_MRA)
+			continue;
+		for (; i + 1 < s->count; i++)
+			s->mad[(s->first + i) % CONFORM_KEPT] =
+				s->mad[(s->first + i + 1) % CONFORM_KEPT];
+		s->count--;
+		return true;
+	}
+	return false;
+}
+
+int gsi_wait(struct conform_session *s, uint32_t comm_id, unsigned ms, struct rocemu_cm_msg *m)
+{
+	const uint64_t until = conform_now() + ms * (uint64_t)NS_PER_MS;
+	struct pollfd wait = {.fd = wire_fd(s->wire), .events = POLLIN};
+
+	for (;;) {
+		uint64_t now;
+
+		wire_receive(s->wire);
+		if (find(s, comm_id, m))
+			return 0;
+		now = conform_now();
+		if (now >= until)
+			return -ETIMEDOUT;
+		poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1);
+	}
+}
+
+int gsi_hello(struct conform_session *s)
+{
+	struct rocemu_cm_msg m, answer;
+	int error = -ETIMEDOUT;
+
+	gsi_req(s, &m);
+	for (unsigned i = 0; i < HELLO_TRIES && error; i++) {
+		error = gsi_send(s, &m);
+		if (error)
+			return error;
+		error = gsi_wait(s, m.req.local_comm_id, HELLO_MS, &answer);
+	}
+	return error;
+}

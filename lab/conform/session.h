@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A session with a device: the socket, QP 1, and the queue pair that the case at hand has. The
+ * parts of the folder among themselves.
+ */
+#ifndef CONFORM_SESSION_H
+#define CONFORM_SESSION_H
+
+#include <rocemu/cm.h>
+
+#include "conform/conform.h"
+
+enum { CONFORM_KEPT = 64 };
+
+/** A message to QP 1 that came, and was not read. */
+struct conform_mad {
+	struct wire_packet p; /* data: NULL */
+	uint8_t mad[ROCEMU_MAD_LEN];
+};
+
+/** What is known of a peer at the device. */
+struct conform_reach {
+	bool asked, there;
+	char why[128]; /* not: in words */
+};
+
+struct conform_session {
+	struct conform_options o;
+	struct wire *wire; /* owned */
+	struct conform_reach reach[CONFORM_PEER_COUNT];
+	uint32_t qpn;	       /* of the newest queue pair of the tester */
+	uint32_t comm_id, psn; /* of QP 1: the next */
+	uint64_t service;      /* that nobody has */
+	/* Messages to QP 1: a ring. */
+	struct conform_mad mad[CONFORM_KEPT];
+	unsigned first, count;
+	int tcp; /* of a pingpong server, connected and not used; or -1 */
+	enum scenario_peer_program tcp_kind; /* of tcp */
+	const struct conform_case *c;	     /* at hand */
+	struct conform_packet *packet;	     /* owned; of the case at hand */
+	unsigned packets, room;
+};
+
+/** The queue pair of a case: the scenario's world. */
+struct conform_world {
+	struct conform_session *s;
+	struct scenario_setup setup; /* as it came to be */
+	struct scenario_peer peer;
+	bool answers;	   /* the device's requests are acknowledged, and are no effects */
+	uint32_t next_psn; /* of the device's requests: the next, and how many came */
+	uint32_t next_msn;
+	uint32_t ahead; /* PSN, from the first on, that the device expects, as far as is known */
+	uint32_t comm_id, remote_comm_id; /* of the CM */
+	char text[SCENARIO_EFFECTS_MAX];
+};
+
+/* ---- gsi.c: QP 1 ---- */
+
+/** Fill what each REQ has. */
+void gsi_req(struct conform_session *s, struct rocemu_cm_msg *m);
+/** @return 0 or a negative errno value. */
+int gsi_send(struct conform_session *s, const struct rocemu_cm_msg *m);
+/** Wait for a message with this remote communication ID. @return 0, -ETIMEDOUT. */
+int gsi_wait(struct conform_session *s, uint32_t comm_id, unsigned ms, struct rocemu_cm_msg *m);
+/** Ask QP 1: a REQ for a service that nobody has, and its REJ. @return 0, -ETIMEDOUT. */
+int gsi_hello(struct conform_session *s);
+/** Takes packets to QP 1: for wire_take(). */
+bool gsi_take(void *session, const struct wire_packet *p);
+
+/* ---- pingpong.c: the servers of rdma-core's examples ---- */
+
+/** The world's queue pair is connected to that of a server. @return 0 or a negative errno value. */
+int pingpong_connect(struct conform_world *w);
+/** The server is made to end, so that the next one begins. */
+void pingpong_end(struct conform_world *w);
+/** Does one run? */
+bool pingpong_there(struct conform_session *s, enum scenario_peer_program kind, char *why,
+		    size_t size);
+
+/* ---- rping.c: a listener of rdma_cm ---- */
+
+int rping_connect(struct conform_world *w);
+void rping_end(struct conform_world *w);
+bool rping_there(struct conform_session *s, char *why, size_t size);
+
+/* ---- backend.c ---- */
+
+extern const struct scenario_backend conform_backend;
+
+/** The session whose cases are carried out from now on. */
+void conform_use(struct conform_session *s);
+/** The text of a packet that came, or NULL: none. Its requests are answered, if they have to be. */
+const char *conform_next(struct conform_world *w);
+/** Send a packet; what is not given is right. p is changed. @return 0 or a negative errno value. */
+int conform_send(struct conform_world *w, struct scenario_packet *p);
+
+static inline uint64_t conform_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#endif
