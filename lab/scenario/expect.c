@@ -5,7 +5,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "scenario/internal.h"
+#include "scenario/mad.h"
+#include "scenario/peer.h"
 
 #include "base/util.h"
 
@@ -209,7 +210,12 @@ bool run_last(struct round *r)
 {
 	const struct rocemu_packet *got = r->b->last(r->world, r->end);
 
-	return got ? read_fields_of(r, got) : fail(r, "no packet was sent");
+	if (!got)
+		return fail(r, "no packet was sent");
+	if (scenario_is_mad(&got->h) &&
+	    !expect_mad_values(r, r->b->memory(r->world, r->end, SCENARIO_LAST), got->payload_len))
+		return false;
+	return read_fields_of(r, got);
 }
 
 bool run_deadline(struct round *r)

@@ -126,6 +126,7 @@ bool need_name(struct round *r, const struct name *names, size_t n, const char *
 /** The word that was read last is a field: set it. @return its index, or -1: none, or refused. */
 int read_field(struct round *r, const struct field *fields, size_t n, void *to);
 uint64_t field_value(const struct field *field, const void *of);
+void store_field(const struct field *field, void *of, uint64_t v);
 bool read_setup(struct round *r);
 bool read_send(struct round *r, struct scenario_request *q, int *error);
 bool read_recv(struct round *r, struct scenario_request *q, int *error);
@@ -151,6 +152,10 @@ unsigned in_real_time(char *list);
 
 void print_packet_words(FILE *f);
 bool read_packet(struct round *r, struct scenario_packet *p);
+/** An opcode by its name or number, the next word. */
+bool need_opcode(struct round *r, uint8_t *opcode);
+/** The word that was read last is a field of a packet: read its value. */
+bool read_packet_field(struct round *r, struct scenario_packet *p);
 /** The rest of the line names fields of a packet that was sent: does it have their values? */
 bool read_fields_of(struct round *r, const struct rocemu_packet *got);
 

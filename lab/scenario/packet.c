@@ -66,6 +66,13 @@ static bool read_opcode(struct round *r, const char *w, uint8_t *opcode)
 	return true;
 }
 
+bool need_opcode(struct round *r, uint8_t *opcode)
+{
+	const char *w = need_word(r, "an opcode");
+
+	return w && read_opcode(r, w, opcode);
+}
+
 static uint8_t ack_opcode(const struct round *r)
 {
 	return service(r) == ROCEMU_SVC_XRC ? ROCEMU_XRC_ACK : ROCEMU_RC_ACK;
@@ -117,8 +124,7 @@ static bool read_bytes(struct round *r, struct scenario_packet *p)
 	return true;
 }
 
-/** The word that was read last and what belongs to it. */
-static bool read_packet_field(struct round *r, struct scenario_packet *p)
+bool read_packet_field(struct round *r, struct scenario_packet *p)
 {
 	const char *w = r->word[r->next - 1].text;
 	int i;

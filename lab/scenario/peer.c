@@ -2,6 +2,8 @@
 /* Packets of the peer that a scenario writes, and those that come to it. */
 #include "scenario/peer.h"
 
+#include <rocemu/mad.h>
+
 #include "base/util.h"
 
 enum { IMM = 0x1020304, IETH = 0x5060708, DONT_FRAGMENT = 0x4000 };
@@ -25,6 +27,7 @@ void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_pa
 	static const struct scenario_place mem = {.area = SCENARIO_MEM};
 	const struct scenario_setup *s = peer->setup;
 	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
+	const bool mad = p->mad.attr_id;
 
 	p->h.psn += ops & ROCEMU_OP_RESPONSE ? s->sq_psn : s->rq_psn;
 	p->h.psn &= ROCEMU_PSN_MASK;
@@ -34,17 +37,19 @@ void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_pa
 	DEFAULT(p, ACKREQ, h.ackreq, ops & ROCEMU_OP_LAST && ops & ROCEMU_OP_REQUEST);
 	DEFAULT(p, MIGREQ, h.migreq, true);
 	DEFAULT(p, PKEY, h.pkey, ROCEMU_PKEY_DEFAULT);
-	DEFAULT(p, DQPN, h.dqpn, peer->device_qpn);
+	DEFAULT(p, DQPN, h.dqpn, mad ? (uint32_t)ROCEMU_GSI_QPN : peer->device_qpn);
 	DEFAULT(p, RKEY, h.reth.rkey, peer->device_rkey);
 	DEFAULT(p, DMALEN, h.reth.length, p->len);
 	DEFAULT(p, SYNDROME, h.aeth.syndrome, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS);
-	DEFAULT(p, QKEY, h.deth.qkey, s->qkey);
-	DEFAULT(p, SQPN, h.deth.sqpn, peer->qpn);
+	DEFAULT(p, QKEY, h.deth.qkey, mad ? ROCEMU_GSI_QKEY : s->qkey);
+	DEFAULT(p, SQPN, h.deth.sqpn, mad ? (uint32_t)ROCEMU_GSI_QPN : peer->qpn);
 	DEFAULT(p, SRQN, h.xrceth.srqn, peer->device_srqn);
 	DEFAULT(p, IMM, h.imm, IMM);
 	DEFAULT(p, IETH, h.ieth, IETH);
 	DEFAULT(p, PORT, sport, peer->sport);
 	p->h.atomiceth.rkey = p->h.reth.rkey;
+	if (mad)
+		scenario_peer_encode_mad(peer, p);
 }
 
 struct rocemu_gid scenario_peer_source(const struct scenario_peer *peer,
@@ -142,7 +147,9 @@ void scenario_packet_text(const struct scenario_setup *s, unsigned end,
 	const uint32_t base = from_sq != (end == 1) ? s->sq_psn : s->rq_psn;
 	const uint32_t psn = (p->h.psn - base) & ROCEMU_PSN_MASK;
 
-	if (ops & ROCEMU_OP_CNP)
+	if (scenario_is_mad(&p->h))
+		scenario_mad_text(p->payload, p->payload_len, to, size);
+	else if (ops & ROCEMU_OP_CNP)
 		snprintf(to, size, "cnp");
 	else if (ops & ROCEMU_OP_REQUEST)
 		request_text(&p->h, psn, to, size);
@@ -178,6 +185,13 @@ const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t spo
 
 	if (id < 0 || (peer->ip_id_known && id))
 		return " WITH A WRONG ICRC";
+	if (scenario_is_mad(h)) {
+		struct rocemu_packet p;
+
+		return rocemu_packet_decode(&p, data, len) == ROCEMU_DROP_NONE
+			       ? scenario_mad_fault(peer, h, p.payload, p.payload_len)
+			       : "";
+	}
 	if (h->dqpn != peer->qpn)
 		return " WITH ANOTHER QP NUMBER";
 	if (h->opcode != ROCEMU_CNP &&

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "scenario/internal.h"
+#include "scenario/mad.h"
 
 #include "base/util.h"
 
@@ -84,7 +84,7 @@ static bool run_input(struct round *r)
 
 	if (r->setup.ends != 1)
 		return refuse(r, "a pair gets its packets from each other");
-	if (!read_packet(r, &p))
+	if (take_word(r, "mad") ? !read_mad(r, &p) : !read_packet(r, &p))
 		return false;
 	return expect_result(r, r->b->input(r->world, &p), 0);
 }
@@ -545,4 +545,5 @@ void scenario_print_words(FILE *f)
 	print_words(f);
 	print_packet_words(f);
 	print_measure_words(f);
+	print_mad_words(f);
 }

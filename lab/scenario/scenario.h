@@ -34,6 +34,7 @@ enum {
 	SCENARIO_SGES,				    /* of a request: one more, to be refused */
 	SCENARIO_EFFECTS_MAX = 8192,		    /* bytes of what an end did until a look */
 	SCENARIO_MEASURES = 128,		    /* that a round records */
+	SCENARIO_MAD_MAX = 300,			    /* bytes of a MAD that a line writes */
 	SCENARIO_DATA = 320,			    /* bytes of payload that a line gives */
 	SCENARIO_BYTES = SCENARIO_WORD_LEN / 2 - 1, /* that a word has, as hexadecimal digits */
 };
@@ -257,14 +258,34 @@ enum scenario_packet_field {
 		SCENARIO_PACKET_FIELD_COUNT
 };
 
+struct field;
+
+/** A value that a line gives for a member of a message, or of the MAD's header. */
+struct scenario_mad_value {
+	const struct field *field; /* of mad.c, static */
+	uint64_t number;
+	uint8_t bytes[SCENARIO_BYTES]; /* instead of number, if the member is bytes */
+	uint8_t len;
+	bool header;
+};
+
+/** A message of communication management, to QP 1. */
+struct scenario_mad {
+	uint16_t attr_id; /* enum rocemu_cm_attr; 0: the packet has no message */
+	uint16_t len;	  /* bytes of the MAD that are sent */
+	unsigned values;
+	struct scenario_mad_value value[SCENARIO_WORDS / 2];
+};
+
 /** A packet of the peer's. The back end fills in what was not given. */
 struct scenario_packet {
 	struct rocemu_hdrs h; /* psn: from the first of its direction on */
 	uint64_t given;	      /* bits 1 << enum scenario_packet_field */
 	struct scenario_place at;
 	bool has_place;
-	uint32_t len;		     /* bytes of payload */
-	uint8_t fill;		     /* each of them; not given: byte i is 7 i + 1 */
+	uint32_t len; /* bytes of payload */
+	uint8_t fill; /* each of them; not given: byte i is 7 i + 1 */
+	struct scenario_mad mad;
 	uint8_t data[SCENARIO_DATA]; /* the payload's first bytes, instead of these */
 	uint16_t data_len;	     /* how many */
 	uint8_t ecn;		     /* of the IP header */

@@ -274,6 +274,11 @@ static void store(void *to, size_t size, uint64_t v)
 	       size);
 }
 
+void store_field(const struct field *field, void *of, uint64_t v)
+{
+	store((uint8_t *)of + field->offset, field->size, v);
+}
+
 uint64_t field_value(const struct field *field, const void *of)
 {
 	uint64_t v = 0;
@@ -306,7 +311,7 @@ int read_field(struct round *r, const struct field *fields, size_t n, void *to)
 			continue;
 		if (!need_number(r, "a number", fields[i].max, &v))
 			return -1;
-		store((uint8_t *)to + fields[i].offset, fields[i].size, v);
+		store_field(&fields[i], to, v);
 		return (int)i;
 	}
 	refuse(r, "'%s' is not known here", name);
@@ -340,7 +345,7 @@ bool scenario_default(struct scenario *s, const char *name, uint64_t value)
 
 	if (!f || value > f->max)
 		return false;
-	store((uint8_t *)&s->defaults + f->offset, f->size, value);
+	store_field(f, &s->defaults, value);
 	return true;
 }
 

@@ -31,6 +31,9 @@ static const char *const texts[] = {
 	"case i\nconform MUST 9.7,CA17-1 rc_pingpong may_break\nqp RC\n< WRITE_ONLY 0 bytes 0aff "
 	"bytes 01 len 9\nlatency l at_least 1ns at_most 9s\nexpect ack 0/1 or nak * or nothing\n"
 	"trait t word ack * or other nothing\nnote n 3*4\ninterval i at_most 1us\nanswer\n",
+	"case j\nqp UD\n< mad REQ service_id 5 primary.local_gid 0a0b opcode RC_SEND_ONLY mad_len "
+	"3 "
+	"tid 9 bad_icrc 1\n< mad REJ ari 00ff reason 3 ari_len 72 alternate.sl 3\nexpect *\n",
 };
 
 void fuzz_seed(struct fuzz_corpus *c)

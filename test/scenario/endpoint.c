@@ -343,6 +343,8 @@ static int input(void *world, const struct scenario_packet *p)
 {
 	struct world *w = world;
 
+	if (p->mad.attr_id)
+		return -EOPNOTSUPP; /* there is no QP 1 */
 	w->in_at = w->now;
 	w->replied = false;
 	peer_sends(w, p);

@@ -102,6 +102,8 @@ int verbs_wire_input(const struct verbs_self *device, const struct scenario_pack
 
 	if (rocemu_opcode_ops(p.h.opcode) & ROCEMU_OP_FLUSH)
 		return -EOPNOTSUPP; /* verbs.h may not have it */
+	if (p.mad.attr_id)
+		return -EOPNOTSUPP; /* what comes to QP 1 is not looked at */
 	peer.device_rkey = device->rkey[SCENARIO_MEM];
 	scenario_peer_complete(&peer, &p);
 	unprobed = true;
