@@ -23,7 +23,8 @@ DIFFERENCES = (
     (r'^bind port 80', r'nobody ok', r'nobody EACCES', 'Ports below 1024 need no privilege.'),
     (r'^bind two', r'EADDRINUSE|listen ok listen ok', r'EADDRNOTAVAIL|EADDRINUSE listen EADDRINUSE',
      'Ports: if a wildcard has the port, the kernel returns EADDRNOTAVAIL, rocemu EADDRINUSE. If two IDs share a port with REUSEADDR, '
-     'the kernel lets none of them listen. rocemu lets the first one listen, and lets a wildcard and an address both listen.'),
+     'the kernel lets none of them listen. rocemu lets the first one listen, and lets a wildcard and an address both listen. '
+     'The two must be of one user: another user could otherwise take the first one\'s requests.'),
     (r'^bind twice', r'bind EINVAL reuseaddr EINVAL afonly EINVAL', r'bind EINVAL reuseaddr ok afonly ok',
      'REUSEADDR and AFONLY have to be set before rdma_bind_addr(), which takes the port.'),
     (r'own4.* to far4', r'ENETUNREACH', r'ADDR_ERROR ETIMEDOUT',

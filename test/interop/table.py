@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes docs/interop.md from the results of a run."""
 import re
+import textwrap
 
 import doctable
 import errors
@@ -20,8 +21,8 @@ packages: two hosts on one wire, a tap in a network namespace of its own. The sa
 both ends, on rxe0 and under `rocemu run`: scenarios (`scenario-verbs`, plain libibverbs; each byte is
 compared, and those around it, at both ends), perftest, rdma-core's pingpongs
 and its examples of rdma_cm. QEMU records every packet. `test/prog/icrc_check.py`, which shares no
-code with rocemu, computes each ICRC again. `rocemu verify` finds no error in any capture, except for
-packets corrupted on purpose.
+code with rocemu, computes each ICRC again. `rocemu verify` finds no error in any capture, except
+for packets corrupted on purpose.
 
 The columns show the role of rocemu and the interface's MTU (path MTU {paths}).
 The client begins most operations; each is also run in the other direction. Every connection starts
@@ -82,7 +83,7 @@ KVM can boot it, and emulation otherwise.
 
 # That section is test/world's to write.
 PROGRAMS = re.compile(r'^$\n^## Programs\n.*?^<!-- end of programs -->$\n', re.M | re.S)
-ALL_OF_IT = re.compile(r'^The last run of all of them: .*$', re.M)
+ALL_OF_IT = re.compile(r'^The last run of all of them[:,] .*$', re.M)
 
 
 def cell(row):
@@ -112,6 +113,13 @@ def group_table(group, rows):
     return lines
 
 
+def wrapped(line):
+    """An item of a list, in lines as those of other pages."""
+    if not line.startswith('- '):
+        return line
+    return textwrap.fill(line, 100, subsequent_indent='  ', break_long_words=False, break_on_hyphens=False)
+
+
 def write(path, run, release, known, notes, everything):
     """everything: every case ran. Else what did not run stays as it stands there."""
     with open(path, encoding='utf-8') as f:
@@ -137,4 +145,4 @@ def write(path, run, release, known, notes, everything):
     lines.append(TAIL.format(known='\n'.join(f'- [{n}] {text}' for n, _, _, text in known),
                              notes='\n'.join(f'- {text}' for text in notes), programs=PROGRAMS.search(old).group(0)))
     with open(path, 'w', encoding='utf-8') as f:
-        f.write('\n'.join(lines))
+        f.write('\n'.join(wrapped(line) for line in '\n'.join(lines).split('\n')))
