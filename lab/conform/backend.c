@@ -8,6 +8,8 @@
 #include "base/util.h"
 #include "conform/session.h"
 
+enum { WINDOW_NS = 10 * NS_PER_MS, WINDOW_PACKETS = 500 };
+
 static struct conform_session *session;
 
 void conform_use(struct conform_session *s)
@@ -99,8 +101,23 @@ static void actual(void *world, unsigned which, struct scenario_setup *s)
 
 /* ---- packets ---- */
 
+void conform_pace(struct conform_session *s)
+{
+	uint64_t now = conform_now();
+
+	if (now - s->window_ns >= WINDOW_NS) {
+		s->window_ns = now;
+		s->sent = 0;
+	}
+	if (s->sent++ < WINDOW_PACKETS)
+		return;
+	now = s->window_ns + WINDOW_NS - now;
+	nanosleep(&(struct timespec){.tv_nsec = (long)now}, NULL);
+}
+
 int conform_send(struct conform_world *w, struct scenario_packet *p)
 {
+	conform_pace(w->s);
 	scenario_peer_complete(&w->peer, p);
 	return wire_send(w->s->wire, &w->peer, p);
 }

@@ -125,6 +125,12 @@ struct conform_session *conform_open(const struct conform_options *o, char *erro
 void conform_close(struct conform_session *s);
 /** The tester's address. */
 struct rocemu_gid conform_gid(const struct conform_session *s);
+/** How long QP 1 takes for an answer: what all times that are measured have in them. */
+struct conform_noise {
+	uint64_t min_ns, median_ns, max_ns;
+};
+/** Ask QP 1 a hundred times. @return false: it did not answer. */
+bool conform_noise(struct conform_session *s, struct conform_noise *n);
 /** Carry a case out. r->packet is of the last time. r is to be freed. */
 void conform_run(struct conform_session *s, const struct conform_case *c, struct conform_result *r);
 

@@ -2,6 +2,7 @@
 /* QP 1 of the tester: messages of communication management. */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -17,6 +18,7 @@ enum {
 	RETRIES = 15,
 	RATE = 3, /* 10 Gbit/s, as there has to be one */
 	ACK_TIMEOUT = 14,
+	NOISE = 100, /* questions */
 };
 
 bool gsi_take(void *session, const struct wire_packet *p)
@@ -80,6 +82,7 @@ int gsi_send(struct conform_session *s, const struct rocemu_cm_msg *m)
 
 	if (!rocemu_cm_encode(m, g.mad))
 		return -EINVAL;
+	conform_pace(s);
 	gsi_hdr_encode(&g, s->psn++);
 	gsi_packet_encode(&g, packet);
 	return wire_send_bytes(s->wire, &s->o.target, g.sport, 0, packet, sizeof(packet));
@@ -153,4 +156,26 @@ int gsi_hello(struct conform_session *s)
 		error = gsi_wait(s, m.req.local_comm_id, HELLO_MS, &answer);
 	}
 	return error;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+bool conform_noise(struct conform_session *s, struct conform_noise *n)
+{
+	uint64_t ns[NOISE];
+
+	for (unsigned i = 0; i < NOISE; i++) {
+		ns[i] = conform_now();
+		if (gsi_hello(s))
+			return false;
+		ns[i] = conform_now() - ns[i];
+	}
+	qsort(ns, NOISE, sizeof(*ns), compare);
+	*n = (struct conform_noise){ns[0], ns[NOISE / 2], ns[NOISE - 1]};
+	return true;
 }

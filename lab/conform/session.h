@@ -37,7 +37,9 @@ struct conform_session {
 	int tcp; /* of a pingpong server, connected and not used; or -1 */
 	enum scenario_peer_program tcp_kind; /* of tcp */
 	const struct conform_case *c;	     /* at hand */
-	struct conform_packet *packet;	     /* owned; of the case at hand */
+	uint64_t window_ns;		     /* since when sent packets were sent */
+	unsigned sent;
+	struct conform_packet *packet; /* owned; of the case at hand */
 	unsigned packets, room;
 };
 
@@ -89,6 +91,8 @@ extern const struct scenario_backend conform_backend;
 
 /** The session whose cases are carried out from now on. */
 void conform_use(struct conform_session *s);
+/** Before a packet is sent: no more than 50,000 of them in a second. */
+void conform_pace(struct conform_session *s);
 /** The text of a packet that came, or NULL: none. Its requests are answered, if they have to be. */
 const char *conform_next(struct conform_world *w);
 /** Send a packet; what is not given is right. p is changed. @return 0 or a negative errno value. */

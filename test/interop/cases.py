@@ -7,6 +7,7 @@ import time
 import cases_addr
 import cases_connect
 import cases_sockets
+import conform
 import errors
 import harness
 import parity
@@ -308,6 +309,10 @@ def errors_case(wire, pair):
     return [Row(errors.GROUP, errors.name_of(pair), 'pass')], errors.run(wire, pair)
 
 
+def conformance(wire):
+    return [Row(conform.GROUP, 'rocemu conform', 'pass')], conform.run(wire)
+
+
 def packets(wire):
     return [Row(scenarios.GROUP, 'scenario-verbs', 'pass')], scenarios.run(wire)
 
@@ -320,6 +325,7 @@ def cases(full):
              Case('addresses/rxe', None, None, 4200, NORMAL, lambda w, c: cases_addr.compare(w)),
              Case('alone/perftest-R', None, None, 4200, NORMAL,
                   lambda w, c: ([Row('rxe alone', 'ib_write_bw -R', 'pass')], cases_connect.alone(w))),
+             Case('conform/rxe', None, None, 4200, NORMAL, lambda w, c: conformance(w)),
              Case('packets/rxe', None, None, 4200, NORMAL, lambda w, c: packets(w)),
              Case('probe/rxe', None, None, 4200, NORMAL, lambda w, c: probe(w)),
              *(Case(f'errors/{"-".join(pair)}', None, None, 4200, NORMAL, lambda w, c, p=pair: errors_case(w, p))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""rocemu conform against rxe in the guest: each difference is one of those that the program knows of rxe."""
+import re
+import signal
+
+import guest as vm
+import harness
+import peers
+
+GROUP = 'Conformance'      # no table of docs/interop.md
+GUARD_S = 600
+# Servers that end after each connection, and begin again. SIGTERM ends both.
+LOOP = 'trap "kill $p; exit" TERM; while :; do {} & p=$!; wait $p; done'
+SUMS = re.compile(r'^\d+ (?:pass|FAIL|warn|known|measured|unsupported|skip|inconclusive)\b.*$', re.M)
+
+
+def servers(wire):
+    gid = peers.gid_index(wire.rxe, 'v4')
+    device = f'-d {wire.rxe.device} -g {gid}'
+    for argv, port in ((f'ibv_rc_pingpong {device}', 18515), (f'ibv_uc_pingpong {device} -p 18516', 18516),
+                       (f'ibv_ud_pingpong {device} -p 18517', 18517)):
+        p = wire.guest.start(['sh', '-c', LOOP.format(argv)], argv.split()[0])
+        p.wait_listening(port)
+        yield p
+    yield wire.guest.start(['rping', '-s', '-P', '-a', vm.GUEST_V4], 'rping')
+
+
+def end(program):
+    if program.running():
+        program.guest.send(id=program.order, kill=int(signal.SIGTERM))
+        program.wait()
+
+
+def run(wire, options=('--known', 'rxe-6.1')):
+    started = list(servers(wire))
+    try:
+        p = harness.Proc([wire.rocemu.config.rocemu, 'conform', '--from', vm.HOST_V4, *options, vm.GUEST_V4], name='rocemu conform')
+        code = p.wait(GUARD_S)
+    finally:
+        for program in started:
+            end(program)
+    sums = SUMS.findall(p.stdout)
+    if code or not sums or 'inconclusive' in sums[-1]:
+        raise harness.Failure(f'rocemu conform returned {code}\n{p.output}')
+    return sums[-1]
