@@ -35,13 +35,14 @@ static void pingpong_step(struct qp *qp)
 		 (struct wr){.opcode = ROCEMU_RC_SEND_ONLY, .at = qp->buffer + grh, .len = a->len});
 }
 
-static void pingpong_received(struct qp *qp, const struct receive *r, uint32_t len)
+static void pingpong_received(struct qp *qp, const struct receive *r, uint32_t len,
+			      const struct rocemu_packet *p)
 {
-	(void)len;
+	(void)len, (void)p;
 	qp->app.received_count++;
 	qp->app.wants_recv = false;
 	if (!mutant(M_RECV_ONCE))
-		qp_post_recv(qp, r->at, r->len);
+		qp_post_recv(qp, r->at, r->len, 0);
 	pingpong_step(qp);
 }
 
@@ -53,14 +54,20 @@ static void pingpong_completed(struct qp *qp, const struct wr *wr)
 	pingpong_step(qp);
 }
 
-static void pingpong_failed(struct qp *qp)
+/** The program ends. Whether its queue pair is in error or gone shows no difference. */
+static void pingpong_ended(struct qp *qp, bool recv, uint64_t id, enum ibv_wc_status status)
 {
-	(void)qp;
+	(void)qp, (void)recv, (void)id, (void)status;
+}
+
+static void no_event(struct qp *qp, enum ibv_event_type event)
+{
+	(void)qp, (void)event;
 }
 
 void pingpong_start(struct qp *qp, uint32_t size)
 {
-	qp->app = (struct app){pingpong_received, pingpong_completed, pingpong_failed};
+	qp->app = (struct app){pingpong_received, pingpong_completed, pingpong_ended, no_event};
 	qp->app.wants_recv = true;
 	qp->app.len = size;
 	qp->resp.rnr_timer = RNR_TIMER;
@@ -71,7 +78,7 @@ void pingpong_start(struct qp *qp, uint32_t size)
 	qp->req.depth = 1;
 	memset(qp->buffer, PINGPONG_FILL, sizeof(qp->buffer));
 	for (unsigned i = 0; i < PINGPONG_RECVS; i++)
-		qp_post_recv(qp, qp->buffer, size + (qp->kind == QP_UD ? 40 : 0));
+		qp_post_recv(qp, qp->buffer, size + (qp->kind == QP_UD ? 40 : 0), 0);
 }
 
 /* ---- rping ---- */
@@ -79,13 +86,24 @@ void pingpong_start(struct qp *qp, uint32_t size)
 /** What is waited for. */
 enum { RPING_SOURCE, RPING_READ, RPING_SINK, RPING_WRITE };
 
-static void rping_failed(struct qp *qp)
+static void rping_fails(struct qp *qp)
 {
 	struct cm_conn *c = qp->app.conn;
+
+	if (!c)
+		return;
 
 	qp->app.conn = NULL;
 	qp_error(qp);
 	cm_disconnect(c);
+}
+
+/** Flushed requests do not end the program. */
+static void rping_ended(struct qp *qp, bool recv, uint64_t id, enum ibv_wc_status status)
+{
+	(void)id;
+	if (!recv && status != IBV_WC_WR_FLUSH_ERR)
+		rping_fails(qp);
 }
 
 static void rping_request(struct qp *qp, uint8_t opcode, uint32_t len)
@@ -105,16 +123,18 @@ static void rping_go_ahead(struct qp *qp)
 }
 
 /** The peer's buffer: address, key, size. */
-static void rping_received(struct qp *qp, const struct receive *r, uint32_t len)
+static void rping_received(struct qp *qp, const struct receive *r, uint32_t len,
+			   const struct rocemu_packet *p)
 {
 	struct app *a = &qp->app;
 
-	qp_post_recv(qp, r->at, r->len);
+	(void)p;
+	qp_post_recv(qp, r->at, r->len, 0);
 	a->va = get_be64(r->at);
 	a->rkey = get_be32(r->at + 8);
 	a->len = get_be32(r->at + 12);
 	if (len != RPING_MESSAGE || a->len > RPING_SIZE_MAX) {
-		rping_failed(qp);
+		rping_fails(qp);
 	} else if (a->state == RPING_SOURCE) {
 		a->state = RPING_READ;
 		rping_request(qp, ROCEMU_RC_READ_REQUEST, a->len);
@@ -123,7 +143,7 @@ static void rping_received(struct qp *qp, const struct receive *r, uint32_t len)
 		rping_request(qp, ROCEMU_RC_WRITE_ONLY,
 			      (uint32_t)strlen((char *)qp->buffer + RPING_DATA) + 1);
 	} else {
-		rping_failed(qp);
+		rping_fails(qp);
 	}
 }
 
@@ -139,10 +159,10 @@ static void rping_completed(struct qp *qp, const struct wr *wr)
 
 void rping_start(struct qp *qp, struct cm_conn *conn)
 {
-	qp->app = (struct app){rping_received, rping_completed, rping_failed};
+	qp->app = (struct app){rping_received, rping_completed, rping_ended, no_event};
 	qp->app.conn = conn;
 	qp->resp.rnr_timer = RNR_TIMER;
 	memset(qp->buffer, 0, sizeof(qp->buffer));
-	qp_post_recv(qp, qp->buffer, RPING_MESSAGE);
-	qp_post_recv(qp, qp->buffer, RPING_MESSAGE);
+	qp_post_recv(qp, qp->buffer, RPING_MESSAGE, 0);
+	qp_post_recv(qp, qp->buffer, RPING_MESSAGE, 0);
 }

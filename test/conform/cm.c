@@ -134,7 +134,8 @@ static void set_qp(struct cm_conn *c, struct qp *qp)
 	qp->req.rnr_retry = qp->req.rnr_retries = req->rnr_retry_count;
 	qp->req.depth = req->responder_resources;
 	qp->resp.depth = MIN((unsigned)req->initiator_depth, (unsigned)KEPT);
-	qp->access = ACCESS_WRITE | (req->initiator_depth ? ACCESS_READ | ACCESS_ATOMIC : 0);
+	qp->access = IBV_ACCESS_REMOTE_WRITE |
+		     (req->initiator_depth ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC : 0);
 	rping_start(qp, c);
 }
 

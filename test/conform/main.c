@@ -12,21 +12,22 @@ enum { POLLED = 96 };
 
 struct options {
 	const char *address;
-	uint16_t port[3]; /* of enum qp_kind */
+	uint16_t port[TCP_SERVERS];
 };
 
 static int usage(int code)
 {
 	fprintf(code ? stderr : stdout,
-		"usage: responder --address A [--mutant NAME] [--ports rc=N,uc=N,ud=N]\n"
+		"usage: responder --address A [--mutant NAME][--ports rc=N,uc=N,ud=N,cp=N]\n"
 		"       responder --list-mutants\n");
 	return code;
 }
 
-/** "rc=N,uc=N,ud=N" */
+/** "rc=N,uc=N,ud=N,cp=N" */
 static bool read_ports(const char *text, struct options *o)
 {
-	static const char *const names[] = {[QP_RC] = "rc=", [QP_UC] = "uc=", [QP_UD] = "ud="};
+	static const char *const names[] = {
+		[QP_RC] = "rc=", [QP_UC] = "uc=", [QP_UD] = "ud=", [TCP_PEER] = "cp="};
 	const size_t len = strlen(names[0]);
 	char *end;
 
@@ -111,7 +112,8 @@ static void wait_until(int fd, uint64_t next)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.port = {[QP_RC] = 18515, [QP_UC] = 18516, [QP_UD] = 18517}};
+	struct options o = {
+		.port = {[QP_RC] = 18515, [QP_UC] = 18516, [QP_UD] = 18517, [TCP_PEER] = 18520}};
 	int fd, error = read_options(argc, argv, &o);
 
 	if (error >= 0)
@@ -122,10 +124,10 @@ int main(int argc, char **argv)
 	error = gsi_open();
 	if (error < 0)
 		return fails("QP 1", error);
-	for (enum qp_kind k = QP_RC; k <= QP_UD; k++) {
+	for (int k = 0; k < TCP_SERVERS; k++) {
 		error = tcp_open(k, o.port[k]);
 		if (error < 0)
-			return fails("pingpong's port", error);
+			return fails("a TCP port", error);
 	}
 	puts("ready");
 	fflush(stdout);

@@ -107,6 +107,27 @@
 	X(M_REQ_MTU,          "req-mtu",          "req/mtu",          "the path MTU is 1024, whatever the REQ has") \
 	X(M_REQ_PSN,          "req-psn",          "req/psn",          "the first PSN is not that of the REQ") \
 	X(M_ONE_PORT,         "one-port",         "req/port",         "all queue pairs have one UDP source port") \
+	X(M_INIT,             "init",             "in/init",          "a queue pair in INIT takes packets") \
+	X(M_DUP_EXECUTED,     "dup-executed",     "dup/write",        "a WRITE is executed again") \
+	X(M_DUP_READ_SILENT,  "dup-read-silent",  "dup/read",         "a repeated READ has no answer") \
+	X(M_DUP_READ_PART,    "dup-read-part",    "dup/read-part",    "a part of a READ is answered from the READ's first PSN on") \
+	X(M_DUP_READ_WIDER,   "dup-read-wider",   "dup/read-wider",   "any READ with the PSN of another is answered") \
+	X(M_DUP_ATOMIC,       "dup-atomic",       "dup/atomic",       "a repeated atomic is executed again") \
+	X(M_DUP_ATOMIC_SILENT, "dup-atomic-silent", "dup/atomic",     "a repeated atomic has no answer") \
+	X(M_DUP_ATOMIC_OTHER, "dup-atomic-other", "dup/atomic-other", "an atomic with a PSN of another and other operands is executed") \
+	X(M_TOO_LONG,         "too-long",         "len/too-long",     "a SEND longer than the receive has NAK 63") \
+	X(M_KEY_UNKNOWN,      "key-unknown",      "key/unknown",      "any key is taken") \
+	X(M_KEY_BOUNDS,       "key-bounds",       "key/bounds",       "the end of an access may be out of bounds") \
+	X(M_KEY_ZERO,         "key-zero",         "key/zero",         "the key is looked at without bytes") \
+	X(M_KEY_RIGHTS,       "key-rights",       "key/rights",       "the rights of a region are not looked at") \
+	X(M_KEY_PD,           "key-pd",           "key/pd",           "the protection domain is not looked at") \
+	X(M_KEY_GONE,         "key-gone",         "key/gone",         "a deregistered region is there") \
+	X(M_KEY_WINDOW,       "key-window",       "key/window",       "a window has the bounds of its region") \
+	X(M_ATOMIC_ALIGN,     "atomic-align",     "key/atomic-unaligned", "an atomic may have any address") \
+	X(M_RNR_CODE,         "rnr-code",         "rnr/nak",          "an RNR NAK has another time than min_rnr_timer") \
+	X(M_RNR_FATAL,        "rnr-fatal",        "rnr/nak",          "without a receive the answer is NAK 63") \
+	X(M_RNR_BEHIND,       "rnr-behind",       "rnr/behind",       "a packet behind a refused one has a sequence NAK") \
+	X(M_UD_GRH,           "ud-grh",           "ud/grh",           "the IPv4 header is in front of its place") \
 	X(M_RNR_WAIT,         "rnr-wait",         "rnr/wait",         "waits half as long as an RNR NAK demands") \
 	X(M_RNR_COUNT,        "rnr-count",        "rnr/count",        "repeats for ever after RNR NAKs") \
 	X(M_RNR_INFINITE,     "rnr-infinite",     "rnr/infinite",     "gives up after 7 RNR NAKs")

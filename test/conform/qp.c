@@ -62,18 +62,25 @@ void qp_destroy(struct qp *qp)
 
 void qp_error(struct qp *qp)
 {
+	struct requester *s = &qp->req;
+	struct responder *r = &qp->resp;
+
 	qp->error = true;
-	qp->req.count = 0;
-	qp->req.deadline = 0;
+	s->deadline = 0;
+	for (; s->count; s->count--, s->first = (s->first + 1) % WRS)
+		qp->app.ended(qp, false, s->wr[s->first].id, IBV_WC_WR_FLUSH_ERR);
+	for (; r->recv_count; r->recv_count--, r->recv_first = (r->recv_first + 1) % RECVS)
+		qp->app.ended(qp, true, r->recv[r->recv_first].id, IBV_WC_WR_FLUSH_ERR);
 }
 
-void qp_post_recv(struct qp *qp, uint8_t *at, uint32_t len)
+void qp_post_recv(struct qp *qp, uint8_t *at, uint32_t len, uint64_t id)
 {
 	struct responder *r = &qp->resp;
 
-	if (r->recv_count == RECVS)
-		return;
-	r->recv[(r->recv_first + r->recv_count++) % RECVS] = (struct receive){at, len};
+	if (qp->error)
+		qp->app.ended(qp, true, id, IBV_WC_WR_FLUSH_ERR);
+	else if (r->recv_count < RECVS)
+		r->recv[(r->recv_first + r->recv_count++) % RECVS] = (struct receive){at, len, id};
 }
 
 void qp_send(struct qp *qp, struct rocemu_hdrs *h, const uint8_t *payload, uint32_t len)
@@ -151,6 +158,9 @@ static void deliver(struct qp *qp, const struct input *in)
 		return;
 	}
 	congestion(qp, in);
+	if (qp->quiet && !qp->established)
+		qp->app.event(qp, IBV_EVENT_COMM_EST);
+	qp->established = true;
 	if (qp->app.conn)
 		cm_established(qp->app.conn);
 	if (qp->kind == QP_UC)
@@ -171,6 +181,8 @@ bool qp_input(const struct input *in)
 		return false;
 	if (!service_fits(qp, in) || !pkey_fits(in) || !source_fits(qp, in) ||
 	    refused_by_mutant(qp, in))
+		return true;
+	if (qp->deaf && !mutant(M_INIT))
 		return true;
 	if (!qp->error || mutant(M_ERROR_ANSWERS))
 		deliver(qp, in);

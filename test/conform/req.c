@@ -24,18 +24,20 @@ static bool wants_data(const struct wr *wr)
 
 /* ---- what leaves ---- */
 
-/** The opcode of packet i of a SEND or WRITE of n. The opcode of ONLY leads to the others. */
+/** The opcode of packet i of n: wr has that of ONLY. */
 static uint8_t opcode_at(const struct wr *wr, uint32_t i)
 {
-	const bool send = wr->opcode == ROCEMU_RC_SEND_ONLY;
+	const bool send = rocemu_opcode_ops(wr->opcode) & ROCEMU_OP_SEND;
 
 	if (wr->n == 1)
 		return wr->opcode;
 	if (i == 0)
 		return send ? ROCEMU_RC_SEND_FIRST : ROCEMU_RC_WRITE_FIRST;
-	if (i + 1 == wr->n)
-		return send ? ROCEMU_RC_SEND_LAST : ROCEMU_RC_WRITE_LAST;
-	return send ? ROCEMU_RC_SEND_MIDDLE : ROCEMU_RC_WRITE_MIDDLE;
+	if (i + 1 < wr->n)
+		return send ? ROCEMU_RC_SEND_MIDDLE : ROCEMU_RC_WRITE_MIDDLE;
+	if (wr->opcode == ROCEMU_RC_SEND_ONLY_INV)
+		return ROCEMU_RC_SEND_LAST_INV;
+	return (uint8_t)(wr->opcode - ROCEMU_RC_SEND_ONLY + ROCEMU_RC_SEND_LAST);
 }
 
 static uint8_t service_of(const struct qp *qp)
@@ -56,9 +58,12 @@ static void send_part(struct qp *qp, const struct wr *wr, uint32_t i)
 		.deth = {.qkey = qp->qkey, .sqpn = qp->qpn},
 		.reth = {.va = wr->va, .rkey = wr->rkey, .length = wr->len},
 		.atomiceth = {wr->va, wr->rkey, wr->swap_add, wr->compare},
+		.imm = wr->imm,
+		.ieth = wr->imm,
 	};
+	const bool data = rocemu_opcode_ops(h.opcode) & ROCEMU_OP_PAYLOAD;
 
-	qp_send(qp, &h, wr->at + i * qp->mtu, len);
+	qp_send(qp, &h, wr->at + i * qp->mtu, data ? len : 0);
 }
 
 /** All of a READ from packet i on. */
@@ -146,8 +151,12 @@ void req_post(struct qp *qp, struct wr wr)
 {
 	struct requester *r = &qp->req;
 
-	if (qp->error || r->count == WRS)
+	if (r->count == WRS)
 		return;
+	if (qp->error) {
+		qp->app.ended(qp, false, wr.id, IBV_WC_WR_FLUSH_ERR);
+		return;
+	}
 	wr.psn = r->psn;
 	wr.n = packets(wr.len, qp->mtu);
 	r->psn = psn_add(r->psn, wr.n);
@@ -159,10 +168,17 @@ void req_post(struct qp *qp, struct wr wr)
 
 /* ---- what is acknowledged ---- */
 
-static void fail(struct qp *qp)
+/** The oldest request ends so, and the others are flushed. */
+static void fail(struct qp *qp, enum ibv_wc_status status)
 {
-	qp_error(qp);
-	qp->app.failed(qp);
+	struct requester *r = &qp->req;
+	const uint64_t id = at(r, 0)->id;
+
+	r->first = (r->first + 1) % WRS;
+	r->count--;
+	qp->app.ended(qp, false, id, status);
+	if (qp->used)
+		qp_error(qp);
 }
 
 static void progress(struct qp *qp, uint32_t una)
@@ -216,7 +232,7 @@ static void again(struct qp *qp, uint32_t from)
 	struct requester *r = &qp->req;
 
 	if (!r->retries && !mutant(M_TIMEOUT_COUNT)) {
-		fail(qp);
+		fail(qp, IBV_WC_RETRY_EXC_ERR);
 		return;
 	}
 	if (r->retries)
@@ -257,7 +273,7 @@ static void take_rnr(struct qp *qp, uint8_t code)
 	if (r->rnr_wait)
 		return;
 	if (!r->rnr_retries && !mutant(M_RNR_COUNT)) {
-		fail(qp);
+		fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
 	if (r->rnr_retry != 7 || mutant(M_RNR_INFINITE))
@@ -265,6 +281,14 @@ static void take_rnr(struct qp *qp, uint8_t code)
 	r->rnr_wait = true;
 	r->next = r->una;
 	r->deadline = net_now() + (mutant(M_RNR_WAIT) ? wait / 2 : wait);
+}
+
+static enum ibv_wc_status status_of(uint8_t syndrome)
+{
+	return syndrome == ROCEMU_NAK_INV_REQ	   ? IBV_WC_REM_INV_REQ_ERR
+	       : syndrome == ROCEMU_NAK_REM_ACCESS ? IBV_WC_REM_ACCESS_ERR
+	       : syndrome == ROCEMU_NAK_REM_OP	   ? IBV_WC_REM_OP_ERR
+						   : IBV_WC_BAD_RESP_ERR;
 }
 
 static void take_nak(struct qp *qp, uint32_t psn, uint8_t syndrome)
@@ -279,7 +303,7 @@ static void take_nak(struct qp *qp, uint32_t psn, uint8_t syndrome)
 			again(qp, psn);
 	} else if (syndrome <= ROCEMU_NAK_INV_RD || mutant(M_NAK_RESERVED)) {
 		if (!mutant(M_NAK_FATAL))
-			fail(qp);
+			fail(qp, status_of(syndrome));
 	}
 }
 
@@ -301,7 +325,7 @@ static void aeth_input(struct qp *qp, const struct rocemu_packet *p)
 		break;
 	default:
 		if (mutant(M_AETH_RESERVED))
-			fail(qp);
+			fail(qp, IBV_WC_BAD_RESP_ERR);
 		break;
 	}
 }
@@ -325,9 +349,12 @@ static void take_response(struct qp *qp, struct wr *wr, const struct rocemu_pack
 	const uint32_t done = wr->got * qp->mtu;
 	const uint32_t want = wr->got + 1 == wr->n ? wr->len - done : qp->mtu;
 
-	if (!opcode_fits(wr, rocemu_opcode_ops(p->h.opcode)) ||
-	    (p->payload_len != want && !mutant(M_READ_LENGTH))) {
-		fail(qp);
+	if (!opcode_fits(wr, rocemu_opcode_ops(p->h.opcode))) {
+		fail(qp, IBV_WC_BAD_RESP_ERR);
+		return;
+	}
+	if (p->payload_len != want && !mutant(M_READ_LENGTH)) {
+		fail(qp, IBV_WC_LOC_LEN_ERR);
 		return;
 	}
 	memcpy(wr->at + done, p->payload, MIN(p->payload_len, want));
@@ -351,7 +378,7 @@ static void read_input(struct qp *qp, const struct rocemu_packet *p)
 	else if (wr->opcode == ROCEMU_RC_READ_REQUEST)
 		take_response(qp, wr, p);
 	else
-		fail(qp);
+		fail(qp, IBV_WC_BAD_RESP_ERR);
 }
 
 static void atomic_input(struct qp *qp, const struct rocemu_packet *p)
@@ -370,7 +397,7 @@ static void atomic_input(struct qp *qp, const struct rocemu_packet *p)
 		progress(qp, psn_add(p->h.psn, 1));
 		complete_first(qp);
 	} else {
-		fail(qp);
+		fail(qp, IBV_WC_BAD_RESP_ERR);
 	}
 }
 

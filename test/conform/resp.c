@@ -32,12 +32,33 @@ static void send_nak(struct qp *qp, uint8_t syndrome)
 	send_aeth(qp, qp->resp.epsn, syndrome);
 }
 
-/** A rule was broken: the NAK is the last packet of this queue pair. */
-static void fatal(struct qp *qp, uint8_t syndrome)
+/** The receive that is in use, if there is one, ends with this status. */
+static bool end_receive(struct qp *qp, enum ibv_wc_status status)
+{
+	struct responder *r = &qp->resp;
+	const struct receive in_use = r->recv[r->recv_first];
+
+	if (r->message != ROCEMU_OP_SEND || !r->recv_count)
+		return false;
+	r->recv_first = (r->recv_first + 1) % RECVS;
+	r->recv_count--;
+	qp->app.ended(qp, true, in_use.id, status);
+	return true;
+}
+
+/**
+ * A rule was broken: the NAK is the last packet of this queue pair. The receive that is in use
+ * reports it, or else an event (IBTA 9.9.3).
+ */
+static void fatal(struct qp *qp, uint8_t syndrome, enum ibv_wc_status status)
 {
 	send_nak(qp, syndrome);
-	if (!mutant(M_AFTER_NAK))
-		qp_error(qp);
+	if (mutant(M_AFTER_NAK))
+		return;
+	if (!end_receive(qp, status))
+		qp->app.event(qp, syndrome == ROCEMU_NAK_REM_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+								    : IBV_EVENT_QP_REQ_ERR);
+	qp_error(qp);
 }
 
 /* ---- READs and atomics ---- */
@@ -51,11 +72,34 @@ static struct kept *keep(struct qp *qp, const struct rocemu_packet *p, uint32_t 
 	return k;
 }
 
-/** What the area of a key has. There are no keys that the peer could know: NULL. */
-static uint8_t *memory(struct qp *qp, uint32_t rkey, uint64_t va, uint32_t len, unsigned right)
+static const struct region *region_of(const struct qp *qp, uint32_t rkey)
 {
-	(void)va, (void)rkey, (void)right;
-	return len ? NULL : qp->buffer;
+	for (unsigned i = 0; i < qp->regions; i++)
+		if (qp->region[i].key == rkey)
+			return &qp->region[i];
+	return NULL;
+}
+
+static bool in_bounds(const struct region *m, uint64_t va, uint64_t len)
+{
+	if (mutant(M_KEY_BOUNDS))
+		return va >= m->va && va < m->va + m->len;
+	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);
+}
+
+/** Memory of a key, for a right. No bytes: the key is not looked at (C9-88). NULL: refused. */
+static uint8_t *memory(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len, unsigned right)
+{
+	const struct region *m = region_of(qp, rkey);
+
+	if (!len && !mutant(M_KEY_ZERO))
+		return qp->buffer;
+	if (!m && qp->regions && mutant(M_KEY_UNKNOWN))
+		m = &qp->region[0];
+	if (!m || !in_bounds(m, va, len) || (m->other_pd && !mutant(M_KEY_PD)) ||
+	    (!(m->access & right) && !mutant(M_KEY_RIGHTS)))
+		return NULL;
+	return m->at + (va - m->va);
 }
 
 static void send_read(struct qp *qp, uint32_t psn, const uint8_t *from, uint32_t len)
@@ -80,12 +124,12 @@ static void take_read(struct qp *qp, const struct rocemu_packet *p)
 {
 	struct responder *r = &qp->resp;
 	const uint8_t *from =
-		memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length, ACCESS_READ);
+		memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length, IBV_ACCESS_REMOTE_READ);
 	const uint32_t n = packets(p->h.reth.length, qp->mtu);
 	struct kept *k;
 
 	if (!from) {
-		fatal(qp, ROCEMU_NAK_REM_ACCESS);
+		fatal(qp, ROCEMU_NAK_REM_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
 	k = keep(qp, p, n);
@@ -126,13 +170,14 @@ static void take_atomic(struct qp *qp, const struct rocemu_packet *p)
 	uint8_t *at;
 	struct kept *k;
 
-	if (p->h.atomiceth.va % ATOMIC_LEN) {
-		fatal(qp, ROCEMU_NAK_INV_REQ);
+	if (p->h.atomiceth.va % ATOMIC_LEN && !mutant(M_ATOMIC_ALIGN)) {
+		fatal(qp, ROCEMU_NAK_INV_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	at = memory(qp, p->h.atomiceth.rkey, p->h.atomiceth.va, ATOMIC_LEN, ACCESS_ATOMIC);
+	at = memory(qp, p->h.atomiceth.rkey, p->h.atomiceth.va, ATOMIC_LEN,
+		    IBV_ACCESS_REMOTE_ATOMIC);
 	if (!at) {
-		fatal(qp, ROCEMU_NAK_REM_ACCESS);
+		fatal(qp, ROCEMU_NAK_REM_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
 	k = keep(qp, p, 1);
@@ -148,10 +193,10 @@ static void take_atomic(struct qp *qp, const struct rocemu_packet *p)
 
 /* ---- duplicates (9.7.5.1.1, C9-105, C9-106) ---- */
 
-static const struct kept *find_kept(const struct qp *qp, const struct rocemu_packet *p)
+static struct kept *find_kept(struct qp *qp, const struct rocemu_packet *p)
 {
 	for (unsigned i = 0; i < KEPT; i++) {
-		const struct kept *k = &qp->resp.kept[i];
+		struct kept *k = &qp->resp.kept[i];
 		const int32_t in = rocemu_psn_diff(p->h.psn, k->psn);
 
 		if (k->used && k->opcode == p->h.opcode && in >= 0 && (uint32_t)in < k->n)
@@ -167,21 +212,39 @@ static void repeat_read(struct qp *qp, const struct rocemu_packet *p)
 	const uint32_t skip = k ? ((p->h.psn - k->psn) & ROCEMU_PSN_MASK) * qp->mtu : 0;
 	const uint8_t *from;
 
-	if (!k || p->h.reth.rkey != k->rkey || p->h.reth.va != k->va + skip ||
-	    p->h.reth.length > k->len - skip)
+	if (mutant(M_DUP_READ_SILENT))
 		return;
-	from = memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length, ACCESS_READ);
+	if (!k || ((p->h.reth.rkey != k->rkey || p->h.reth.va != k->va + skip ||
+		    p->h.reth.length > k->len - skip) &&
+		   !mutant(M_DUP_READ_WIDER)))
+		return;
+	from = memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length, IBV_ACCESS_REMOTE_READ);
 	if (from)
-		send_read(qp, p->h.psn, from, p->h.reth.length);
+		send_read(qp, mutant(M_DUP_READ_PART) ? k->psn : p->h.psn, from, p->h.reth.length);
 }
 
 static void repeat_atomic(struct qp *qp, const struct rocemu_packet *p)
 {
-	const struct kept *k = find_kept(qp, p);
+	struct kept *k = find_kept(qp, p);
 
+	if (k && mutant(M_DUP_ATOMIC))
+		k->original = execute(memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
+	if (k && mutant(M_DUP_ATOMIC_OTHER) && k->swap_add != p->h.atomiceth.swap_add)
+		execute(memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
+	if (mutant(M_DUP_ATOMIC_SILENT))
+		return;
 	if (k && k->va == p->h.atomiceth.va && k->rkey == p->h.atomiceth.rkey &&
 	    k->swap_add == p->h.atomiceth.swap_add && k->compare == p->h.atomiceth.compare)
 		send_atomic(qp, k);
+}
+
+/** A mutant's. */
+static void execute_again(struct qp *qp, const struct rocemu_packet *p)
+{
+	uint8_t *at = memory(qp, p->h.reth.rkey, p->h.reth.va, p->payload_len, ~0u);
+
+	if (at)
+		memcpy(at, p->payload, p->payload_len);
 }
 
 static void duplicate(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
@@ -190,6 +253,8 @@ static void duplicate(struct qp *qp, const struct rocemu_packet *p, uint32_t ops
 
 	if (mutant(M_DUP_SILENT))
 		return;
+	if (mutant(M_DUP_EXECUTED) && ops & ROCEMU_OP_WRITE && ops & ROCEMU_OP_FIRST)
+		execute_again(qp, p);
 	if (mutant(M_DUP_NAK))
 		send_nak(qp, ROCEMU_NAK_PSN_SEQ);
 	else if (ops & ROCEMU_OP_READ_REQ)
@@ -224,11 +289,11 @@ static bool allowed(const struct qp *qp, uint32_t ops)
 	unsigned need = 0;
 
 	if (ops & ROCEMU_OP_WRITE)
-		need = ACCESS_WRITE;
+		need = IBV_ACCESS_REMOTE_WRITE;
 	else if (ops & ROCEMU_OP_READ_REQ)
-		need = ACCESS_READ;
+		need = IBV_ACCESS_REMOTE_READ;
 	else if (ops & ROCEMU_OP_ATOMIC)
-		need = ACCESS_ATOMIC;
+		need = IBV_ACCESS_REMOTE_ATOMIC;
 	else if (ops & (ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE))
 		return false;
 	return (qp->access & need) == need || mutant(M_NOT_ENABLED);
@@ -274,8 +339,10 @@ static bool not_ready(struct qp *qp, uint32_t ops)
 
 	if (!at || r->recv_count)
 		return false;
-	send_nak(qp, (uint8_t)(ROCEMU_AETH_RNR | r->rnr_timer));
-	r->nak_sent = true;
+	send_nak(qp, mutant(M_RNR_FATAL)
+			     ? ROCEMU_NAK_REM_OP
+			     : (uint8_t)(ROCEMU_AETH_RNR | (r->rnr_timer + mutant(M_RNR_CODE))));
+	r->nak_sent = !mutant(M_RNR_BEHIND);
 	return true;
 }
 
@@ -294,15 +361,16 @@ static bool place(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 
 	if (ops & ROCEMU_OP_SEND) {
 		if (r->bytes + p->payload_len > r->recv[r->recv_first].len) {
-			fatal(qp, ROCEMU_NAK_INV_REQ);
+			fatal(qp, mutant(M_TOO_LONG) ? ROCEMU_NAK_REM_OP : ROCEMU_NAK_INV_REQ,
+			      IBV_WC_LOC_LEN_ERR);
 			return false;
 		}
 		place_send(qp, p);
 		return true;
 	}
-	at = memory(qp, r->rkey, r->va, r->left, ACCESS_WRITE);
+	at = memory(qp, r->rkey, r->va, r->left, IBV_ACCESS_REMOTE_WRITE);
 	if (!at) {
-		fatal(qp, ROCEMU_NAK_REM_ACCESS);
+		fatal(qp, ROCEMU_NAK_REM_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;
 	}
 	memcpy(at, p->payload, p->payload_len);
@@ -354,7 +422,7 @@ static void take_message(struct qp *qp, const struct rocemu_packet *p, uint32_t 
 	if (p->h.ackreq && !(mutant(M_ACKREQ_MIDDLE) && !(ops & ROCEMU_OP_LAST)))
 		send_ack(qp, p->h.psn);
 	if (ops & ROCEMU_OP_LAST && takes_receive(ops))
-		qp->app.received(qp, &done, bytes);
+		qp->app.received(qp, &done, bytes, p);
 }
 
 static bool refused(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
@@ -364,7 +432,7 @@ static bool refused(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 		return false;
 	if (mutant(M_FATAL_SILENT))
 		return true;
-	fatal(qp, ROCEMU_NAK_INV_REQ);
+	fatal(qp, ROCEMU_NAK_INV_REQ, IBV_WC_REM_INV_REQ_ERR);
 	return true;
 }
 

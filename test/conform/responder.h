@@ -2,13 +2,15 @@
 /*
  * A device for the self-test of `rocemu conform`: it answers as IBTA demands, or breaks one rule of
  * it (mutants.h). It has QP 1 with a connection manager, the servers of ibv_rc_pingpong,
- * ibv_uc_pingpong and ibv_ud_pingpong, and `rping -s -P`. Of the project it uses the codec alone,
- * so the transport's mistakes are not its own.
+ * ibv_uc_pingpong and ibv_ud_pingpong, `rping -s -P` and conform-peer. Of the project it uses the
+ * codec alone, so the transport's mistakes are not its own.
  *
  * One thread. Everything that leaves is sent at once; nothing is kept that comes early.
  */
 #ifndef TEST_CONFORM_RESPONDER_H
 #define TEST_CONFORM_RESPONDER_H
+
+#include <infiniband/verbs.h>
 
 #include <rocemu/cm.h>
 #include <rocemu/wire.h>
@@ -57,16 +59,21 @@ uint64_t net_now(void);
 
 enum qp_kind { QP_RC, QP_UC, QP_UD };
 
-enum access {
-	ACCESS_WRITE = 1,
-	ACCESS_READ = 2,
-	ACCESS_ATOMIC = 4,
+/** Memory that the peer may use: a region, or a window. */
+struct region {
+	uint32_t key;
+	uint64_t va;
+	uint32_t len;
+	unsigned access; /* enum ibv_access_flags */
+	bool other_pd;
+	uint8_t *at;
 };
 
 /** A posted receive. */
 struct receive {
 	uint8_t *at;
 	uint32_t len;
+	uint64_t id;
 };
 
 /** A READ or an atomic that was executed: what its repetition is compared with. */
@@ -97,8 +104,10 @@ struct responder {
 
 /** A request that was posted. */
 struct wr {
-	uint8_t opcode;	 /* RC_SEND_ONLY, RC_WRITE_ONLY, RC_READ_REQUEST, RC_CMP_SWAP, RC_FETCH_ADD
-			  */
+	uint64_t id;
+	uint8_t opcode; /* RC_SEND_ONLY, RC_WRITE_ONLY, RC_READ_REQUEST and the like */
+	bool signaled;
+	uint32_t imm;	 /* or the key to invalidate */
 	uint32_t psn, n; /* PSNs: n from psn on */
 	uint8_t *at;
 	uint32_t len, rkey;
@@ -125,20 +134,28 @@ struct qp;
 
 /** The program that uses a queue pair. */
 struct app {
-	void (*received)(struct qp *qp, const struct receive *r, uint32_t len);
+	/* p: the last packet of what was received */
+	void (*received)(struct qp *qp, const struct receive *r, uint32_t len,
+			 const struct rocemu_packet *p);
 	void (*completed)(struct qp *qp, const struct wr *wr);
-	void (*failed)(struct qp *qp); /* a completion in error */
-	bool wants_send, wants_recv;   /* pingpong: neither: the next SEND is posted */
+	/* a completion in error, of a receive or a request */
+	void (*ended)(struct qp *qp, bool recv, uint64_t id, enum ibv_wc_status status);
+	void (*event)(struct qp *qp, enum ibv_event_type event);
+	bool wants_send, wants_recv; /* pingpong: neither: the next SEND is posted */
 	unsigned sent, received_count;
 	unsigned state;	      /* rping: what is awaited */
 	struct cm_conn *conn; /* rping, borrowed */
 	uint32_t rkey, len;
 	uint64_t va;
+	struct peer *peer; /* conform-peer, borrowed */
 };
 
 struct qp {
 	bool used;
 	enum qp_kind kind;
+	bool deaf;	  /* not yet in RTR */
+	bool quiet;	  /* not yet in RTS */
+	bool established; /* a packet came */
 	bool error;
 	uint32_t qpn;
 	int fd;
@@ -147,8 +164,10 @@ struct qp {
 	uint32_t peer_qpn;
 	uint16_t peer_sport; /* of the first packet */
 	uint32_t mtu;
-	unsigned access;
+	unsigned access; /* enum ibv_access_flags */
 	uint32_t qkey;
+	const struct region *region; /* borrowed */
+	unsigned regions;
 	uint64_t cnp_at; /* 0: none was sent */
 	struct responder resp;
 	struct requester req;
@@ -165,8 +184,9 @@ bool qp_input(const struct input *in);
 uint64_t qp_timers(uint64_t now);
 /** Send a packet: what all packets of a queue pair have is filled in. */
 void qp_send(struct qp *qp, struct rocemu_hdrs *h, const uint8_t *payload, uint32_t len);
+/** To the error state: what is posted is flushed. */
 void qp_error(struct qp *qp);
-void qp_post_recv(struct qp *qp, uint8_t *at, uint32_t len);
+void qp_post_recv(struct qp *qp, uint8_t *at, uint32_t len, uint64_t id);
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {
@@ -197,15 +217,22 @@ void req_timer(struct qp *qp, uint64_t now);
 void pingpong_start(struct qp *qp, uint32_t size);
 void rping_start(struct qp *qp, struct cm_conn *conn);
 
-/* ---- tcp.c: pingpong's exchange ---- */
+/* ---- tcp.c: pingpong's exchange; peer.c: conform-peer's ---- */
 
-/** Listen on a server's port. 0, or a negative errno value. */
-int tcp_open(enum qp_kind kind, uint16_t port);
+enum { TCP_PEER = QP_UD + 1, TCP_SERVERS };
+
+/** Listen on the port of a server: enum qp_kind, or TCP_PEER. 0, or a negative errno value. */
+int tcp_open(int kind, uint16_t port);
 
 struct pollfd;
 /** Add what is to be polled. @return how many. */
 unsigned tcp_poll(struct pollfd *p);
 void tcp_ready(void);
+
+/** A tester, with its connection. NULL: no memory. */
+struct peer *peer_new(int fd);
+/** Read what came. @return false: the tester is gone, and p with its socket. */
+bool peer_ready(struct peer *p);
 
 /* ---- gsi.c: datagrams to QP 1; cm.c: connections ---- */
 

@@ -22,20 +22,21 @@ enum {
 
 static struct {
 	int fd;
-	enum qp_kind kind;
-} server[3];
+	int kind; /* enum qp_kind, or TCP_PEER */
+} server[TCP_SERVERS];
 static unsigned servers;
 
 static struct client {
 	int fd;
-	enum qp_kind kind;
+	int kind;
+	struct peer *peer; /* owned, of TCP_PEER */
 	char text[TEXT];
 	size_t have;
 	bool answered;
 } client[CLIENTS];
 static unsigned clients;
 
-int tcp_open(enum qp_kind kind, uint16_t port)
+int tcp_open(int kind, uint16_t port)
 {
 	const int fd = net_listen(port);
 
@@ -87,7 +88,7 @@ static struct qp *connected(const struct client *c)
 	if (sscanf(c->text, "%4x:%6x:%6x:%32s", &lid, &qpn, &psn, gid_hex) != 4 ||
 	    strlen(gid_hex) != 32 || !read_gid(gid_hex, &gid))
 		return NULL;
-	qp = qp_new(c->kind, &gid, qpn);
+	qp = qp_new((enum qp_kind)c->kind, &gid, qpn);
 	if (!qp)
 		return NULL;
 	qp->resp.epsn = psn;
@@ -140,7 +141,12 @@ static void accept_from(unsigned i)
 
 		if (fd < 0)
 			return;
-		client[clients++] = (struct client){.fd = fd, .kind = server[i].kind};
+		client[clients] = (struct client){.fd = fd, .kind = server[i].kind};
+		if (server[i].kind == TCP_PEER)
+			client[clients].peer = peer_new(fd);
+		if (server[i].kind == TCP_PEER && !client[clients].peer)
+			continue;
+		clients++;
 	}
 }
 
@@ -149,9 +155,10 @@ void tcp_ready(void)
 	for (unsigned i = 0; i < servers; i++)
 		accept_from(i);
 	for (unsigned i = clients; i-- > 0;) {
-		if (client_ready(&client[i]))
+		if (client[i].peer ? peer_ready(client[i].peer) : client_ready(&client[i]))
 			continue;
-		close(client[i].fd);
+		if (!client[i].peer)
+			close(client[i].fd);
 		client[i] = client[--clients];
 	}
 }

@@ -2,16 +2,16 @@
 /* UC (IBTA 9.8.2) and UD (9.8.3): what is wrong costs a message, and nothing is answered. */
 #include "responder.h"
 
-enum { GRH_LEN = 40 };
+enum { GRH_LEN = ROCEMU_GRH_LEN, UDP_LEN = 8, UDP = 17, DF = 0x4000, IPV4_LEN = 20 };
 
-static void take_receive(struct qp *qp, uint32_t len)
+static void take_receive(struct qp *qp, uint32_t len, const struct rocemu_packet *p)
 {
 	struct responder *r = &qp->resp;
 	const struct receive done = r->recv[r->recv_first];
 
 	r->recv_first = (r->recv_first + 1) % RECVS;
 	r->recv_count--;
-	qp->app.received(qp, &done, len);
+	qp->app.received(qp, &done, len, p);
 }
 
 /** A message is dropped to its end: the next one is taken. */
@@ -71,7 +71,27 @@ void uc_input(struct qp *qp, const struct input *in)
 	if (!(ops & ROCEMU_OP_LAST))
 		return;
 	r->message = 0;
-	take_receive(qp, r->bytes);
+	take_receive(qp, r->bytes, &in->p);
+}
+
+/** In front of the payload: of IPv4 the header is in the last 20 bytes (annex A17.4.5.2). */
+static void place_grh(uint8_t *at, const struct input *in)
+{
+	const bool ipv4 = rocemu_gid_is_ipv4(&in->src);
+	const struct rocemu_grh g = {
+		.ipver = ipv4 ? 4 : 6,
+		.tclass = in->tos,
+		.hop_limit = in->ttl,
+		.paylen = (uint16_t)(in->len + UDP_LEN),
+		.nxthdr = UDP,
+		.sgid = in->src,
+		.dgid = net_gid(),
+		.ip_frag = DF,
+	};
+
+	rocemu_grh_encode(&g, at);
+	if (ipv4 && mutant(M_UD_GRH))
+		memmove(at, at + IPV4_LEN, IPV4_LEN);
 }
 
 void ud_input(struct qp *qp, const struct input *in)
@@ -90,6 +110,7 @@ void ud_input(struct qp *qp, const struct input *in)
 			qp_error(qp);
 		return;
 	}
+	place_grh(to->at, in);
 	memcpy(to->at + GRH_LEN, p->payload, p->payload_len);
-	take_receive(qp, GRH_LEN + p->payload_len);
+	take_receive(qp, GRH_LEN + p->payload_len, p);
 }
