@@ -4,9 +4,7 @@
  * ends, so they run in a loop at the device. Queue pairs are exchanged by TCP as text: LID, QPN,
  * PSN and GID.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,83 +16,12 @@ enum {
 	TEXT_LEN = 4 + 1 + 6 + 1 + 6 + 1 + 32 + 1, /* with its zero */
 	CONNECT_MS = 15000,			   /* until the next server runs */
 	AGAIN_MS = 5,
-	EXCHANGE_MS = 5000,
 	QKEY = 0x11111111, /* of UD */
 	BURST = 64,	   /* SENDs, to let a server without acknowledgements come to its end */
 	TIMEOUT = 14,
 	RETRIES = 7,
 	RNR_TIMER = 12,
 };
-
-/* ---- TCP ---- */
-
-static socklen_t tcp_address(const struct rocemu_gid *gid, uint16_t port,
-			     struct sockaddr_storage *to)
-{
-	struct sockaddr_in6 *six = (struct sockaddr_in6 *)to;
-	struct sockaddr_in *four = (struct sockaddr_in *)to;
-
-	memset(to, 0, sizeof(*to));
-	if (rocemu_gid_is_ipv4(gid)) {
-		four->sin_family = AF_INET;
-		four->sin_port = htons(port);
-		memcpy(&four->sin_addr, gid->raw + 12, sizeof(four->sin_addr));
-		return sizeof(*four);
-	}
-	six->sin6_family = AF_INET6;
-	six->sin6_port = htons(port);
-	memcpy(&six->sin6_addr, gid->raw, sizeof(six->sin6_addr));
-	return sizeof(*six);
-}
-
-/** Wait until fd is ready for events. */
-static int ready(int fd, short events, unsigned ms)
-{
-	struct pollfd p = {.fd = fd, .events = events};
-	const int n = poll(&p, 1, (int)ms);
-
-	return n > 0 ? 0 : n == 0 ? -ETIMEDOUT : -errno;
-}
-
-/** One try. @return a socket or a negative errno value. */
-static int try_connect(const struct rocemu_gid *gid, uint16_t port)
-{
-	struct sockaddr_storage to;
-	const socklen_t len = tcp_address(gid, port, &to);
-	int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int error = 0;
-	socklen_t size = sizeof(error);
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&to, len) < 0)
-		error = -errno;
-	if (error == -EINPROGRESS) {
-		error = ready(fd, POLLOUT, EXCHANGE_MS);
-		if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
-			error = -error;
-	}
-	if (!error)
-		return fd;
-	close(fd);
-	return error;
-}
-
-static int read_all(int fd, char *to, size_t len)
-{
-	while (len) {
-		int error = ready(fd, POLLIN, EXCHANGE_MS);
-		ssize_t n = error ? 0 : read(fd, to, len);
-
-		if (error || n < 0)
-			return error ? error : -errno;
-		if (n == 0)
-			return -ECONNRESET;
-		to += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
 
 /** What a pingpong program tells of its queue pair. */
 struct told {
@@ -127,7 +54,7 @@ static int exchange(int fd, const struct told *own, struct told *other)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%02x", own->gid.raw[i]);
 	if (write(fd, text, sizeof(text)) != (ssize_t)sizeof(text))
 		return -EPIPE;
-	error = read_all(fd, text, sizeof(text));
+	error = tcp_read(fd, text, sizeof(text));
 	if (error)
 		return error;
 	text[TEXT_LEN - 1] = 0;
@@ -148,7 +75,7 @@ static int take_connection(struct conform_session *s, enum scenario_peer_program
 		return fd;
 	if (fd >= 0)
 		close(fd);
-	return try_connect(&s->o.target, s->o.port[kind]);
+	return tcp_connect(&s->o.target, s->o.port[kind]);
 }
 
 bool pingpong_there(struct conform_session *s, enum scenario_peer_program kind, char *why,
@@ -212,7 +139,7 @@ int pingpong_connect(struct conform_world *w)
 /** Is the next server there? */
 static bool next_is_there(struct conform_session *s)
 {
-	const int fd = try_connect(&s->o.target, s->o.port[s->c->about.peer]);
+	const int fd = tcp_connect(&s->o.target, s->o.port[s->c->about.peer]);
 
 	if (fd < 0)
 		return false;
@@ -246,7 +173,7 @@ void pingpong_end(struct conform_world *w)
 	while (!next_is_there(w->s) && conform_now() < until) {
 		if (rc) {
 			send_one(w, ROCEMU_RC_READ_REQUEST, psn);
-			ready(wire_fd(w->s->wire), POLLIN, AGAIN_MS);
+			tcp_ready(wire_fd(w->s->wire), POLLIN, AGAIN_MS);
 		} else {
 			for (unsigned i = 0; i < BURST; i++)
 				send_one(w,

@@ -69,6 +69,15 @@ int gsi_hello(struct conform_session *s);
 /** Takes packets to QP 1: for wire_take(). */
 bool gsi_take(void *session, const struct wire_packet *p);
 
+/* ---- tcp.c ---- */
+
+/** One try. @return a socket that does not block, or a negative errno value. */
+int tcp_connect(const struct rocemu_gid *gid, uint16_t port);
+/** Wait until fd is ready for events (POLLIN). @return 0, -ETIMEDOUT or another. */
+int tcp_ready(int fd, short events, unsigned ms);
+/** All len bytes. @return 0, -ETIMEDOUT, -ECONNRESET or another. */
+int tcp_read(int fd, void *to, size_t len);
+
 /* ---- pingpong.c: the servers of rdma-core's examples ---- */
 
 /** The world's queue pair is connected to that of a server. @return 0 or a negative errno value. */
