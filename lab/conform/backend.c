@@ -64,10 +64,13 @@ static void *start(const struct scenario_setup *given, int *error)
 					 .qpn = ++session->qpn};
 	wire_begin(session->wire, 0);
 	session->count = 0;
+	session->world = w;
+	session->ending = false;
 	*error = given->ends == 1 ? connect_to(w) : -EOPNOTSUPP;
 	w->peer.sport = sport_of(w->peer.qpn, w->peer.device_qpn);
 	if (!*error)
 		return w;
+	session->world = NULL;
 	free(w);
 	return NULL;
 }
@@ -76,6 +79,8 @@ static void end(void *world)
 {
 	struct conform_world *w = world;
 
+	w->s->ending = true;
+	w->s->world = NULL;
 	switch (w->s->c->about.peer) {
 	case SCENARIO_PEER_RC_PINGPONG:
 	case SCENARIO_PEER_UC_PINGPONG:

@@ -83,6 +83,9 @@ struct conform_packet {
 	struct ip_udp ip;
 	uint64_t ns; /* since 1970 */
 	bool sent;   /* by the tester */
+	/* Of the queue pair at hand, all 0 where there is none: what PSNs count from, and the
+	 * destination that a packet of this direction has. */
+	uint32_t sq_psn, rq_psn, dqpn;
 	uint32_t len;
 	uint8_t *data; /* owned: from the BTH to the ICRC */
 };
@@ -96,7 +99,7 @@ struct conform_result {
 	unsigned line;		       /* of the case's file, that differs; 0: none */
 	unsigned tries;		       /* how often it was carried out */
 	uint64_t ns;		       /* that it took */
-	struct conform_packet *packet; /* owned; of the last time */
+	struct conform_packet *packet; /* owned; of the last time, until its queue pairs end */
 	unsigned packets;
 };
 

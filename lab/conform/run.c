@@ -45,6 +45,8 @@ static void tap(void *arg, const struct wire_packet *p)
 	struct conform_session *s = arg;
 	struct conform_packet *to;
 
+	if (s->ending)
+		return;
 	if (s->packets == s->room) {
 		const unsigned room = s->room ? 2 * s->room : 64;
 		struct conform_packet *more =
@@ -64,6 +66,11 @@ static void tap(void *arg, const struct wire_packet *p)
 	if (!to->data)
 		return;
 	memcpy(to->data, p->data, p->len);
+	if (s->world) {
+		to->sq_psn = s->world->setup.sq_psn;
+		to->rq_psn = s->world->setup.rq_psn;
+		to->dqpn = p->sent ? s->world->peer.device_qpn : s->world->peer.qpn;
+	}
 	s->packets++;
 }
 

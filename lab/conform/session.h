@@ -37,6 +37,8 @@ struct conform_session {
 	int tcp; /* of a pingpong server, connected and not used; or -1 */
 	enum scenario_peer_program tcp_kind; /* of tcp */
 	const struct conform_case *c;	     /* at hand */
+	const struct conform_world *world;   /* its queue pair, borrowed; or NULL */
+	bool ending;			     /* packets from now on are none of the case */
 	uint64_t window_ns;		     /* since when sent packets were sent */
 	unsigned sent;
 	struct conform_packet *packet; /* owned; of the case at hand */
