@@ -5,14 +5,23 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/cli.h"
-#include "conform/conform.h"
-#include "conform/report.h"
+#include "conform/outputs.h"
+#include "conform/text.h"
 #include "tool.h"
 
-enum { MTU = 1024, PATIENCE_MS = 2000, ONLY_MAX = 64, CASE_TEXT_MAX = 1 << 20 };
+enum {
+	MTU = 1024,
+	PATIENCE_MS = 2000,
+	ONLY_MAX = 64,
+	CASE_TEXT_MAX = 1 << 20,
+	WIDTH = 100,
+	WIDTH_MAX = 160,
+	WORDS_MAX = 1024,
+};
 
 enum {
 	OPT_FROM = CLI_LONG,
@@ -26,6 +35,8 @@ enum {
 	OPT_PUBLIC,
 	OPT_VERBOSE,
 	OPT_DRY_RUN,
+	OPT_NAME,
+	OPT_JSON,
 };
 
 static const struct cli_option options[] = {
@@ -43,6 +54,9 @@ static const struct cli_option options[] = {
 	 "Also cases that may do harm to the device or its host"},
 	{OPT_PUBLIC, "allow-public", NULL,
 	 "Also addresses that are neither private, link-local nor loopback"},
+	{OPT_JSON, "json", "FILE", "Write the results as JSON; \"-\": to standard output",
+	 CLI_FILE},
+	{OPT_NAME, "name", "TEXT", "The device's name in what is written, as \"NIC-7 fw 1.2\""},
 	{OPT_VERBOSE, "verbose", NULL, "Print each line of each case, and what came of it"},
 	CLI_HELP,
 	{0},
@@ -64,13 +78,21 @@ const struct cli conform_cli = {
 		 "reached.",
 };
 
+/* Of command_options.output. */
+enum { OUTPUT_JSON, OUTPUTS };
+
 struct command_options {
 	const char *self;
 	struct conform_options o;
 	const char *only[ONLY_MAX];
 	unsigned onlys;
 	bool list, dry_run, allow_public, verbose;
+	const char *name;
+	char words[WORDS_MAX]; /* by which a case is carried out again */
+	struct conform_output output[OUTPUTS + 1];
 	struct conform_catalogue cases;
+	const struct conform_case **chosen; /* owned: a family behind the other */
+	unsigned nchosen;
 };
 
 /* ---- words of the command line ---- */
@@ -188,52 +210,156 @@ static bool is_chosen(const struct command_options *c, const struct conform_case
 	return !c->onlys;
 }
 
-static int run_all(struct command_options *c)
+/** Does an earlier case begin the family? */
+static bool is_family_begun(const struct command_options *c, const struct conform_case *k)
 {
-	char error[512];
-	struct conform_session *s = conform_open(&c->o, error, sizeof(error));
-	struct conform_report *report;
-	int code;
+	for (unsigned i = 0; i < c->nchosen; i++)
+		if (conform_same_family(c->chosen[i], k))
+			return true;
+	return false;
+}
 
-	if (!s) {
-		fprintf(stderr, "%s: %s\n", c->self, error);
-		return TOOL_USAGE;
+/** A family may be in several files. */
+static bool choose(struct command_options *c)
+{
+	c->chosen = calloc(c->cases.ncases + 1, sizeof(struct conform_case *));
+	for (unsigned i = 0; c->chosen && i < c->cases.ncases; i++) {
+		const struct conform_case *first = &c->cases.cases[i];
+
+		if (is_family_begun(c, first))
+			continue;
+		for (unsigned k = i; k < c->cases.ncases; k++) {
+			const struct conform_case *next = &c->cases.cases[k];
+
+			if (conform_same_family(first, next) && is_chosen(c, next))
+				c->chosen[c->nchosen++] = next;
+		}
 	}
-	report = conform_report_begin(stdout, &c->o);
-	for (unsigned i = 0; i < c->cases.ncases; i++) {
+	if (!c->chosen)
+		fprintf(stderr, "%s: no memory\n", c->self);
+	else if (!c->nchosen)
+		fprintf(stderr, "%s: no case matches --only; see --list\n", c->self);
+	return c->nchosen;
+}
+
+static void begin_text(const struct command_options *c, struct conform_text *t)
+{
+	const bool terminal = isatty(STDOUT_FILENO);
+	const bool taken = conform_outputs_to_stdout(c->output);
+	struct winsize w;
+
+	*t = (struct conform_text){.f = taken ? NULL : stdout, .width = WIDTH};
+	t->live = !taken && terminal && !c->verbose;
+	t->colour = !taken && terminal && !getenv("NO_COLOR");
+	if (!t->live && !c->verbose && isatty(STDERR_FILENO))
+		t->also = stderr;
+	if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col)
+		t->width = w.ws_col < WIDTH_MAX ? w.ws_col : WIDTH_MAX;
+}
+
+static bool run_cases(const struct command_options *c, struct conform_session *s,
+		      struct conform_report *p, struct conform_text *t)
+{
+	for (unsigned i = 0; i < c->nchosen; i++) {
 		struct conform_result r;
 
-		if (!is_chosen(c, &c->cases.cases[i]))
-			continue;
-		conform_run(s, &c->cases.cases[i], &r);
-		conform_report_add(report, &r);
+		conform_text_case(t, p, c->chosen[i]);
+		conform_run(s, c->chosen[i], &r);
+		if (!conform_report_add(p, &r)) {
+			conform_result_free(&r);
+			fprintf(stderr, "%s: no memory\n", c->self);
+			return false;
+		}
+		conform_text_result(t, p);
 	}
-	code = conform_report_end(report) ? TOOL_FAILED : TOOL_OK;
-	conform_close(s);
+	return true;
+}
+
+static int run_all(struct command_options *c, struct conform_session *s)
+{
+	struct conform_report p = {.name = c->name,
+				   .version = ROCEMU_VERSION,
+				   .words = c->words,
+				   .chosen = c->nchosen};
+	const struct rocemu_gid from = conform_gid(s);
+	struct conform_text t;
+	int code = TOOL_USAGE;
+
+	begin_text(c, &t);
+	conform_report_begin(&p, &c->o, &from);
+	conform_text_begin(&t, &p);
+	if (run_cases(c, s, &p, &t)) {
+		conform_text_end(&t, &p);
+		if (conform_outputs_write(c->output, c->self, &p))
+			code = p.count[CONFORM_FAIL] ? TOOL_FAILED : TOOL_OK;
+	}
+	conform_report_free(&p);
 	return code;
 }
 
 static int run(struct command_options *c)
 {
+	struct conform_session *s;
 	struct scenario_error e;
-	unsigned chosen = 0;
+	char error[512];
+	int code;
 
 	if (!c->cases.ncases && !conform_catalogue_built_in(&c->cases, &e)) {
 		report_error(c, &e);
 		return TOOL_USAGE;
 	}
-	for (unsigned i = 0; i < c->cases.ncases; i++) {
-		const struct conform_case *k = &c->cases.cases[i];
-
-		chosen += is_chosen(c, k);
-		if ((c->list || c->dry_run) && is_chosen(c, k))
-			conform_report_case(stdout, k, c->dry_run);
-	}
-	if (!chosen) {
-		fprintf(stderr, "%s: no case matches --only; see --list\n", c->self);
+	if (!choose(c))
+		return TOOL_USAGE;
+	for (unsigned i = 0; (c->list || c->dry_run) && i < c->nchosen; i++)
+		conform_report_case(stdout, c->chosen[i], c->dry_run);
+	if (c->list || c->dry_run)
+		return TOOL_OK;
+	if (!conform_outputs_open(c->output, c->self))
+		return TOOL_USAGE;
+	if (c->verbose)
+		c->o.log = conform_outputs_to_stdout(c->output) ? stderr : stdout;
+	s = conform_open(&c->o, error, sizeof(error));
+	if (!s) {
+		fprintf(stderr, "%s: %s\n", c->self, error);
 		return TOOL_USAGE;
 	}
-	return c->list || c->dry_run ? TOOL_OK : run_all(c);
+	code = run_all(c, s);
+	conform_close(s);
+	return code;
+}
+
+/* ---- options ---- */
+
+/** Quoted for a shell where it has to be. */
+static void add_word(struct command_options *c, const char *option, const char *value)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "-_=./:,+";
+	const char *quote = value && value[strspn(value, plain)] ? "'" : "";
+	const size_t n = strlen(c->words);
+
+	snprintf(c->words + n, sizeof(c->words) - n, " --%s%s%s%s%s", option, value ? " " : "",
+		 quote, value ? value : "", quote);
+}
+
+/** Those that decide what is sent: they are in the command that carries a case out again. */
+static void keep_option(struct command_options *c, int option)
+{
+	switch (option) {
+	case OPT_FROM:
+	case OPT_CASE:
+	case OPT_PORT:
+	case OPT_MTU:
+	case OPT_STRICT:
+	case OPT_MAY_BREAK:
+	case OPT_PUBLIC:
+		break;
+	default:
+		return;
+	}
+	for (const struct cli_option *o = options; o->name; o++)
+		if (o->key == option)
+			add_word(c, o->name, o->arg ? optarg : NULL);
 }
 
 /** @return false: wrong. */
@@ -266,7 +392,12 @@ static bool read_option(struct command_options *c, int option)
 		return c->allow_public = true;
 	case OPT_VERBOSE:
 		setlinebuf(stdout);
-		c->o.log = stdout;
+		return c->verbose = true;
+	case OPT_NAME:
+		c->name = optarg;
+		return true;
+	case OPT_JSON:
+		c->output[OUTPUT_JSON].path = optarg;
 		return true;
 	default:
 		return false;
@@ -275,7 +406,10 @@ static bool read_option(struct command_options *c, int option)
 
 int tool_conform(int argc, char **argv)
 {
-	struct command_options c = {.self = argv[0], .o = {.mtu = MTU, .patience_ms = PATIENCE_MS}};
+	struct command_options c = {.self = argv[0],
+				    .name = "",
+				    .o = {.mtu = MTU, .patience_ms = PATIENCE_MS},
+				    .output = {[OUTPUT_JSON] = {"--json", conform_json}}};
 	int opt, code = TOOL_USAGE;
 	bool good = true;
 
@@ -287,12 +421,14 @@ int tool_conform(int argc, char **argv)
 			cli_print_help(&conform_cli, stdout);
 			return TOOL_OK;
 		}
+		keep_option(&c, opt);
 		good = read_option(&c, opt);
 	}
 	if (good && optind + 1 != argc && !((c.list || c.dry_run) && optind == argc))
 		fprintf(stderr, "%s: expected one address; see --help\n", argv[0]);
 	else if (good && (optind == argc || read_target(&c, argv[optind])))
 		code = run(&c);
+	free(c.chosen);
 	conform_catalogue_free(&c.cases);
 	return code;
 }

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A run as text. On a terminal each family is a line with a letter for each case, and what differs
+ * follows when the family is done. Elsewhere each case is a line, with what differs below it.
+ */
+#include "conform/text.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/util.h"
+#include "conform/ladder.h"
+#include "conform/session.h"
+
+enum { INDENT = 13, LONG_NS = 1000000000, ID_WIDTH = 22 };
+
+/* clang-format off */
+static const struct { char letter; const char *colour; } shown[CONFORM_VERDICT_COUNT] = {
+	[CONFORM_PASS] = {'.', "\033[32m"},
+	[CONFORM_FAIL] = {'F', "\033[1;31m"},
+	[CONFORM_WARN] = {'w', "\033[33m"},
+	[CONFORM_KNOWN] = {'k', "\033[36m"},
+	[CONFORM_MEASURED] = {'m', "\033[34m"},
+	[CONFORM_UNSUPPORTED] = {'u', "\033[2m"},
+	[CONFORM_SKIP] = {'s', "\033[2m"},
+	[CONFORM_INCONCLUSIVE] = {'?', "\033[35m"},
+};
+/* clang-format on */
+
+static const char *on(const struct conform_text *t, enum conform_verdict v)
+{
+	return t->colour ? shown[v].colour : "";
+}
+
+static const char *off(const struct conform_text *t)
+{
+	return t->colour ? "\033[0m" : "";
+}
+
+/* ---- a result ---- */
+
+/** "recovery keeps; nak_latency 12.3 us" */
+static void put_measures(FILE *f, const struct conform_result *r)
+{
+	struct conform_series s;
+	char text[512];
+
+	for (unsigned at = 0; conform_series_next(r, &at, &s);) {
+		conform_series_text(&s, text, sizeof(text));
+		fprintf(f, "%*s%s\n", INDENT, "", text);
+	}
+}
+
+/** Text of several lines, each behind blanks. */
+static void put_indented(FILE *f, const char *text)
+{
+	while (*text) {
+		const size_t len = strcspn(text, "\n");
+
+		fprintf(f, "%*s%.*s\n", INDENT, "", (int)len, text);
+		text += len + (text[len] != 0);
+	}
+}
+
+static void put_difference(const struct conform_text *t, const struct conform_report *p,
+			   const struct conform_result *r)
+{
+	const struct scenario_line *line = conform_line(r);
+
+	fprintf(t->f, "%*s%s, IBTA %s\n", INDENT, "", conform_level_text[r->c->about.level],
+		r->c->about.clause);
+	if (line)
+		fprintf(t->f, "%*s%s:%u: %s\n", INDENT, "", r->c->s->file, line->number,
+			line->text + strspn(line->text, " \t"));
+	put_indented(t->f, r->text ? r->text : "");
+	put_measures(t->f, r);
+	conform_ladder(t->f, r, INDENT, t->width);
+	fprintf(t->f, "%*sAgain: ", INDENT, "");
+	conform_again(t->f, p, r->c);
+	fputs("\n\n", t->f);
+}
+
+static void put_result(const struct conform_text *t, const struct conform_report *p,
+		       const struct conform_result *r)
+{
+	fprintf(t->f, "%s%-12s%s %-*s %s\n", on(t, r->verdict), conform_verdict_text[r->verdict],
+		off(t), ID_WIDTH, r->c->id, r->c->sentence);
+	if (r->verdict == CONFORM_FAIL || r->verdict == CONFORM_WARN) {
+		put_difference(t, p, r);
+		return;
+	}
+	put_indented(t->f, r->text ? r->text : "");
+	put_measures(t->f, r);
+}
+
+/* ---- a family on a terminal ---- */
+
+/** From the line's begin on: the family, a letter for each case, the case at hand. */
+static void put_row(const struct conform_text *t, const struct conform_report *p,
+		    const struct conform_case *family, const struct conform_case *at)
+{
+	const int room = (int)t->width - 12 - (int)(p->results - t->first) - 16;
+
+	fprintf(t->f, "\r\033[K%-10.*s ", conform_family_len(family->id), family->id);
+	for (unsigned i = t->first; i < p->results; i++) {
+		const enum conform_verdict v = p->result[i].verdict;
+
+		fprintf(t->f, "%s%c%s", on(t, v), shown[v].letter, off(t));
+	}
+	if (at && room > 0)
+		fprintf(t->f, " %.*s %u of %u", room, at->id, t->begun, p->chosen);
+	fflush(t->f);
+}
+
+static void end_family(struct conform_text *t, const struct conform_report *p)
+{
+	if (t->first == p->results)
+		return;
+	put_row(t, p, p->result[t->first].c, NULL);
+	fputc('\n', t->f);
+	for (; t->first < p->results; t->first++) {
+		const struct conform_result *r = &p->result[t->first];
+
+		if (r->verdict != CONFORM_PASS && r->verdict != CONFORM_SKIP)
+			put_result(t, p, r);
+	}
+}
+
+/* ---- what is at hand, elsewhere ---- */
+
+static void put_also(struct conform_text *t, const struct conform_report *p,
+		     const struct conform_case *c)
+{
+	if (!t->also || conform_now() - t->begin_ns < LONG_NS)
+		return;
+	fprintf(t->also, "\r\033[K%u of %u: %s", t->begun, p->chosen, c->id);
+	fflush(t->also);
+	t->shown = true;
+}
+
+/* ---- all ---- */
+
+void conform_text_begin(struct conform_text *t, const struct conform_report *p)
+{
+	t->begin_ns = conform_now();
+	if (!t->f)
+		return;
+	fprintf(t->f, "%s%s%s%s from %s, %u case%s\n", p->name, *p->name ? " (" : "", p->target,
+		*p->name ? ")" : "", p->from, p->chosen, p->chosen == 1 ? "" : "s");
+	fflush(t->f);
+}
+
+void conform_text_case(struct conform_text *t, const struct conform_report *p,
+		       const struct conform_case *c)
+{
+	t->begun++;
+	put_also(t, p, c);
+	if (!t->f || !t->live)
+		return;
+	if (t->first < p->results && !conform_same_family(p->result[t->first].c, c))
+		end_family(t, p);
+	put_row(t, p, c, c);
+}
+
+void conform_text_result(struct conform_text *t, const struct conform_report *p)
+{
+	const struct conform_result *r = &p->result[p->results - 1];
+
+	if (!t->f || t->live || r->verdict == CONFORM_SKIP)
+		return;
+	put_result(t, p, r);
+	fflush(t->f);
+}
+
+/** IDs in lines. */
+static void put_ids(const struct conform_text *t, const struct conform_report *p, const char *why)
+{
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < p->results; i++) {
+		const struct conform_result *r = &p->result[i];
+		const unsigned len = (unsigned)strlen(r->c->id) + 1;
+
+		if (r->verdict != CONFORM_SKIP || strcmp(r->text ? r->text : "", why) != 0)
+			continue;
+		if (used && used + len > t->width)
+			fputc('\n', t->f);
+		if (!used || used + len > t->width)
+			used = (unsigned)fprintf(t->f, "  ");
+		used += (unsigned)fprintf(t->f, " %s", r->c->id);
+	}
+	fputc('\n', t->f);
+}
+
+/** Skipped cases, by what they need. */
+static void put_skipped(const struct conform_text *t, const struct conform_report *p)
+{
+	for (unsigned i = 0; i < p->results; i++) {
+		const char *why = p->result[i].text ? p->result[i].text : "";
+		bool before = p->result[i].verdict != CONFORM_SKIP;
+		unsigned n = 0;
+
+		for (unsigned k = 0; k < p->results; k++) {
+			const struct conform_result *r = &p->result[k];
+			const bool same = r->verdict == CONFORM_SKIP &&
+					  strcmp(r->text ? r->text : "", why) == 0;
+
+			n += same;
+			before |= same && k < i;
+		}
+		if (before)
+			continue;
+		fprintf(t->f, "\n%s%u skipped%s: %s\n", on(t, CONFORM_SKIP), n, off(t), why);
+		put_ids(t, p, why);
+	}
+}
+
+void conform_text_end(struct conform_text *t, const struct conform_report *p)
+{
+	const char *comma = "\n";
+
+	if (t->shown)
+		fputs("\r\033[K", t->also);
+	if (!t->f)
+		return;
+	if (t->live)
+		end_family(t, p);
+	put_skipped(t, p);
+	for (unsigned i = 0; i < CONFORM_VERDICT_COUNT; i++) {
+		if (!p->count[i])
+			continue;
+		fprintf(t->f, "%s%s%u %s%s", comma, on(t, i), p->count[i], conform_verdict_text[i],
+			off(t));
+		comma = ", ";
+	}
+	fprintf(t->f, " in %.1f s\n", (double)p->ns / 1e9);
+}
