@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* X(identifier, name, the case that fails, what it does wrong) */
+/* X(identifier, name, cases that fail, what it does wrong) */
 /* clang-format off */
 #define MUTANT_LIST(X) \
 	X(M_HELLO_SILENT,     "hello-silent",     "gsi/hello",        "a REQ to a service that there is not has no answer") \
@@ -29,6 +29,8 @@
 	X(M_MAD_GARBAGE,      "mad-garbage",      "gsi/mad-garbage",  "class, version and attribute are not looked at") \
 	X(M_LID_FIELDS,       "lid-fields",       "gsi/lid-fields",   "a REQ is rejected for its LID") \
 	X(M_SOURCE_PORT,      "source-port",      "gsi/source-port",  "QP 1 answers to the UDP port that the request came from") \
+	X(M_IP_OPTIONS,       "ip-options",       "gsi/ip-options",   "packets with IP options are taken") \
+	X(M_FRAGMENT,         "fragment",         "gsi/fragment",     "packets in fragments are taken") \
 	X(M_GSI_ECT,          "gsi-ect",          "gsi/answer-form",  "what QP 1 sends is ECN-capable") \
 	X(M_DF,               "df",               "gsi/answer-form",  "packets may be fragmented") \
 	X(M_ICRC_SENT,        "icrc-sent",        "gsi/answer-form",  "packets leave with a wrong ICRC") \
@@ -87,7 +89,7 @@
 	X(M_ECT,              "ect",              "cc/ect",           "packets are not ECN-capable") \
 	X(M_UD_QKEY,          "ud-qkey",          "ud/qkey",          "UD: any Q_Key is taken") \
 	X(M_UD_TOO_LONG,      "ud-too-long",      "ud/too-long",      "UD: a datagram that is too long is the end") \
-	X(M_TIMEOUT_FIRST,    "timeout-first",    "req/timeout-first", "repeats after half the ACK timeout") \
+	X(M_TIMEOUT_FIRST,    "timeout-first",    "req/timeout-first", "repeats after an eighth of the ACK timeout") \
 	X(M_TIMEOUT_LATE,     "timeout-late",     "req/timeout-first", "repeats after eight times the ACK timeout") \
 	X(M_TIMEOUT_COUNT,    "timeout-count",    "req/timeout-count", "repeats for ever") \
 	X(M_TIMEOUT_RESET,    "timeout-reset",    "req/timeout-reset", "the retry count does not start anew") \
@@ -128,7 +130,26 @@
 	X(M_RNR_FATAL,        "rnr-fatal",        "rnr/nak",          "without a receive the answer is NAK 63") \
 	X(M_RNR_BEHIND,       "rnr-behind",       "rnr/behind",       "a packet behind a refused one has a sequence NAK") \
 	X(M_UD_GRH,           "ud-grh",           "ud/grh",           "the IPv4 header is in front of its place") \
-	X(M_RNR_WAIT,         "rnr-wait",         "rnr/wait",         "waits half as long as an RNR NAK demands") \
+	X(M_KEEPS,            "keeps",            "seq/recovery",     "SENDs that come early are kept") \
+	X(M_HALF,             "half",             "seq/half",         "PSNs from 2^22 on are duplicates") \
+	X(M_WRAP,             "wrap",             "seq/wrap",         "PSN 0 is left out") \
+	X(M_GAP_ONCE,         "gap-once",         "seq/gap-again",    "only the first gap has a NAK") \
+	X(M_GAP_STUCK,        "gap-stuck",        "seq/nak-lost",     "nothing is taken after a NAK") \
+	X(M_DUP_MIDDLE,       "dup-middle",       "dup/middle",       "a duplicate ends the message under way") \
+	X(M_ZERO_PSN,         "zero-psn",         "len/zero",         "a message of no bytes has no PSN") \
+	X(M_INV_TAKEN,        "inv-taken",        "key/inv-refused",  "a SEND with invalidate is taken, whatever the key") \
+	X(M_INV_NAK,          "inv-nak",          "key/inv-refused",  "a SEND with invalidate of no key has a NAK") \
+	X(M_RNR_WRITE,        "rnr-write",        "rnr/write-imm",    "a WRITE with immediate needs no receive") \
+	X(M_RNR_CODE_0,       "rnr-code-0",       "rnr/code-0",       "RNR timer 0 is no wait") \
+	X(M_RNR_RESUME,       "rnr-resume",       "rnr/resume-all",   "after an RNR NAK only the refused packet is sent again") \
+	X(M_NAK_WHOLE,        "nak-whole",        "req/nak-resend",   "a sequence NAK repeats the whole message") \
+	X(M_READ_TWICE,       "read-twice",       "req/read-twice",   "a repeated READ response is the end") \
+	X(M_CE_INVALID,       "ce-invalid",       "cc/ce-invalid",    "packets that are dropped have CNPs, too") \
+	X(M_CNP_EACH,         "cnp-each",         "cc/cnp-pace",      "each marked packet has a CNP") \
+	X(M_COMM_EST,         "comm-est",         "in/rtr",           "no event for a packet in RTR") \
+	X(M_TRUNCATED,        "truncated",        "in/truncated",     "what is missing of headers is taken as 0") \
+	X(M_TTL,              "ttl",              "req/ip",           "packets have a TTL of 1") \
+	X(M_RNR_WAIT,         "rnr-wait",         "rnr/wait",         "waits an eighth of what an RNR NAK demands") \
 	X(M_RNR_COUNT,        "rnr-count",        "rnr/count",        "repeats for ever after RNR NAKs") \
 	X(M_RNR_INFINITE,     "rnr-infinite",     "rnr/infinite",     "gives up after 7 RNR NAKs")
 /* clang-format on */

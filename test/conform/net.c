@@ -88,9 +88,11 @@ static void udp_options(int fd, uint8_t ecn)
 		option(fd, IPPROTO_IP, IP_MTU_DISCOVER,
 		       mutant(M_DF) ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO);
 		option(fd, IPPROTO_IP, IP_TOS, ecn);
-		option(fd, IPPROTO_IP, IP_TTL, TTL);
+		option(fd, IPPROTO_IP, IP_TTL, mutant(M_TTL) ? 1 : TTL);
 		option(fd, IPPROTO_IP, IP_RECVTOS, 1);
 		option(fd, IPPROTO_IP, IP_RECVTTL, 1);
+		option(fd, IPPROTO_IP, IP_RECVOPTS, 1);
+		option(fd, IPPROTO_IP, IP_RECVFRAGSIZE, 1);
 	} else {
 		option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
 		option(fd, IPPROTO_IPV6, IPV6_TCLASS, ecn);
@@ -158,23 +160,33 @@ static struct rocemu_icrc_ctx icrc_ctx(const struct rocemu_gid *src, const struc
 		.src = *src, .dst = *dst, .sport = sport, .dport = dport, .ip_frag = DF};
 }
 
-static void read_cmsg(struct msghdr *m, struct input *in)
+/** @return false: the IP header has options, or the packet came in fragments (CA17-3, CA17-8). */
+static bool read_cmsg(struct msghdr *m, struct input *in)
 {
+	bool good = true;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		int value = 0;
 
-		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+		const bool ipv6 = c->cmsg_level == IPPROTO_IPV6;
+
+		if (c->cmsg_len >= CMSG_LEN(sizeof(value)))
+			memcpy(&value, CMSG_DATA(c), sizeof(value));
+		if (!ipv6 && c->cmsg_type == IP_TOS)
 			in->tos = *CMSG_DATA(c);
-			continue;
-		}
-		memcpy(&value, CMSG_DATA(c), sizeof(value));
-		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)
+		else if (ipv6 && c->cmsg_type == IPV6_TCLASS)
 			in->tos = (uint8_t)value;
-		else
+		else if (c->cmsg_type == (ipv6 ? IPV6_HOPLIMIT : IP_TTL))
 			in->ttl = (uint8_t)value;
+		else if (!ipv6 && c->cmsg_type == IP_RECVFRAGSIZE)
+			good &= mutant(M_FRAGMENT);
+		else if (!ipv6 && c->cmsg_type == IP_RECVOPTS)
+			good &= mutant(M_IP_OPTIONS);
 	}
+	return good;
 }
 
+/** @return false: there is none. in->data is NULL: its IP header is not taken. */
 static bool read_datagram(struct input *in)
 {
 	union address from;
@@ -194,7 +206,8 @@ static bool read_datagram(struct input *in)
 		return false;
 	*in = (struct input){.src = gid_of(&from), .data = net.data, .len = (size_t)n};
 	in->sport = ntohs(from.sa.sa_family == AF_INET ? from.in.sin_port : from.in6.sin6_port);
-	read_cmsg(&m, in);
+	if (!read_cmsg(&m, in))
+		in->data = NULL;
 	return true;
 }
 
@@ -206,7 +219,7 @@ static bool icrc_fits(const struct input *in)
 
 	if (mutant(M_GSI_ICRC) && qpn == ROCEMU_GSI_QPN)
 		return true;
-	if (mutant(M_IN_ICRC) && qpn > ROCEMU_GSI_QPN)
+	if ((mutant(M_IN_ICRC) || mutant(M_TRUNCATED)) && qpn > ROCEMU_GSI_QPN)
 		return true;
 	return rocemu_icrc_check(&ctx, false, in->data, in->len) >= 0;
 }
@@ -222,12 +235,18 @@ static bool decode_changed(struct input *in)
 		copy[1] &= 0xf0;
 	if (mutant(M_OPCODE_RESERVED) && copy[0] < 0x20 && !rocemu_opcode_hdr_len(copy[0]))
 		copy[0] = ROCEMU_RC_SEND_ONLY;
+	if (mutant(M_TRUNCATED)) {
+		memset(copy + len, 0, ROCEMU_MAX_HDR_LEN);
+		len += ROCEMU_MAX_HDR_LEN;
+	}
 	return rocemu_packet_decode(&in->p, copy, len) == ROCEMU_DROP_NONE;
 }
 
 bool net_receive(struct input *in)
 {
 	while (read_datagram(in)) {
+		if (!in->data)
+			continue;
 		if (rocemu_packet_decode(&in->p, in->data, in->len) != ROCEMU_DROP_NONE &&
 		    (in->len < ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN || !decode_changed(in)))
 			continue;

@@ -98,7 +98,7 @@ static void send_cnp(struct qp *qp, uint64_t now)
 	static const uint8_t ones[ROCEMU_CNP_LEN] = {[3] = 1};
 	struct rocemu_hdrs h = {.opcode = ROCEMU_CNP, .becn = !mutant(M_CNP_BECN)};
 
-	if (qp->cnp_at && now < qp->cnp_at + CNP_PAUSE_NS)
+	if (qp->cnp_at && now < qp->cnp_at + CNP_PAUSE_NS && !mutant(M_CNP_EACH))
 		return;
 	qp->cnp_at = now;
 	if (mutant(M_CNP_PSN))
@@ -158,7 +158,7 @@ static void deliver(struct qp *qp, const struct input *in)
 		return;
 	}
 	congestion(qp, in);
-	if (qp->quiet && !qp->established)
+	if (qp->quiet && !qp->established && !mutant(M_COMM_EST))
 		qp->app.event(qp, IBV_EVENT_COMM_EST);
 	qp->established = true;
 	if (qp->app.conn)
@@ -179,6 +179,8 @@ bool qp_input(const struct input *in)
 
 	if (!qp)
 		return false;
+	if (mutant(M_CE_INVALID))
+		congestion(qp, in);
 	if (!service_fits(qp, in) || !pkey_fits(in) || !source_fits(qp, in) ||
 	    refused_by_mutant(qp, in))
 		return true;

@@ -108,7 +108,7 @@ static void start_timer(struct qp *qp)
 	r->deadline = 0;
 	if (qp->kind != QP_RC || qp->error || !t || r->una == r->end)
 		return;
-	r->deadline = net_now() + (mutant(M_TIMEOUT_FIRST) ? t / 2 : t);
+	r->deadline = net_now() + (mutant(M_TIMEOUT_FIRST) ? t / 8 : t);
 	if (mutant(M_TIMEOUT_LATE))
 		r->deadline += 7 * t;
 }
@@ -268,7 +268,7 @@ static void take_ack(struct qp *qp, uint32_t psn)
 static void take_rnr(struct qp *qp, uint8_t code)
 {
 	struct requester *r = &qp->req;
-	const uint64_t wait = rocemu_rnr_timer_ns(code);
+	const uint64_t wait = mutant(M_RNR_CODE_0) && !code ? 0 : rocemu_rnr_timer_ns(code);
 
 	if (r->rnr_wait)
 		return;
@@ -279,8 +279,9 @@ static void take_rnr(struct qp *qp, uint8_t code)
 	if (r->rnr_retry != 7 || mutant(M_RNR_INFINITE))
 		r->rnr_retries--;
 	r->rnr_wait = true;
-	r->next = r->una;
-	r->deadline = net_now() + (mutant(M_RNR_WAIT) ? wait / 2 : wait);
+	if (!mutant(M_RNR_RESUME))
+		r->next = r->una;
+	r->deadline = net_now() + (mutant(M_RNR_WAIT) ? wait / 8 : wait);
 }
 
 static enum ibv_wc_status status_of(uint8_t syndrome)
@@ -293,14 +294,16 @@ static enum ibv_wc_status status_of(uint8_t syndrome)
 
 static void take_nak(struct qp *qp, uint32_t psn, uint8_t syndrome)
 {
+	if (mutant(M_NAK_RESEND) && syndrome == ROCEMU_NAK_PSN_SEQ)
+		return;
 	acknowledge(qp, psn);
 	if (qp->error)
 		return;
 	if (qp->req.una != psn) {
 		implied_nak(qp);
 	} else if (syndrome == ROCEMU_NAK_PSN_SEQ) {
-		if (!qp->req.rnr_wait && !mutant(M_NAK_RESEND))
-			again(qp, psn);
+		if (!qp->req.rnr_wait)
+			again(qp, mutant(M_NAK_WHOLE) ? at(&qp->req, 0)->psn : psn);
 	} else if (syndrome <= ROCEMU_NAK_INV_RD || mutant(M_NAK_RESERVED)) {
 		if (!mutant(M_NAK_FATAL))
 			fail(qp, status_of(syndrome));
@@ -370,7 +373,7 @@ static void read_input(struct qp *qp, const struct rocemu_packet *p)
 	struct wr *wr;
 
 	acknowledge(qp, p->h.psn);
-	if (qp->error || !r->count || behind(r->una, p->h.psn))
+	if (qp->error || !r->count)
 		return;
 	wr = at(r, 0);
 	if (r->una != p->h.psn)
@@ -387,7 +390,7 @@ static void atomic_input(struct qp *qp, const struct rocemu_packet *p)
 	struct wr *wr;
 
 	acknowledge(qp, p->h.psn);
-	if (qp->error || !r->count || behind(r->una, p->h.psn))
+	if (qp->error || !r->count)
 		return;
 	wr = at(r, 0);
 	if (r->una != p->h.psn) {
@@ -416,6 +419,10 @@ void req_input(struct qp *qp, const struct input *in)
 	const struct rocemu_packet *p = &in->p;
 	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
 
+	if (mutant(M_READ_TWICE) && ops & ROCEMU_OP_READ_RESP && behind(qp->req.una, p->h.psn)) {
+		qp_error(qp);
+		return;
+	}
 	if (!awaited(&qp->req, p->h.psn))
 		return;
 	if (ops & ROCEMU_OP_ACK)
@@ -437,6 +444,8 @@ void req_timer(struct qp *qp, uint64_t now)
 	r->asked = false;
 	if (r->rnr_wait) {
 		r->rnr_wait = false;
+		if (mutant(M_RNR_RESUME))
+			send_part(qp, at(r, 0), (r->una - at(r, 0)->psn) & ROCEMU_PSN_MASK);
 		send_all(qp);
 		return;
 	}

@@ -253,6 +253,8 @@ static void duplicate(struct qp *qp, const struct rocemu_packet *p, uint32_t ops
 
 	if (mutant(M_DUP_SILENT))
 		return;
+	if (mutant(M_DUP_MIDDLE))
+		qp->resp.message = 0;
 	if (mutant(M_DUP_EXECUTED) && ops & ROCEMU_OP_WRITE && ops & ROCEMU_OP_FIRST)
 		execute_again(qp, p);
 	if (mutant(M_DUP_NAK))
@@ -337,7 +339,7 @@ static bool not_ready(struct qp *qp, uint32_t ops)
 	struct responder *r = &qp->resp;
 	const bool at = ops & ROCEMU_OP_SEND ? ops & ROCEMU_OP_FIRST : ops & ROCEMU_OP_IMM;
 
-	if (!at || r->recv_count)
+	if (!at || r->recv_count || (mutant(M_RNR_WRITE) && ops & ROCEMU_OP_WRITE))
 		return false;
 	send_nak(qp, mutant(M_RNR_FATAL)
 			     ? ROCEMU_NAK_REM_OP
@@ -396,10 +398,25 @@ static void finish(struct qp *qp, uint32_t ops)
 
 	r->message = 0;
 	r->msn = psn_add(r->msn, mutant(M_MSN) ? 2 : 1);
-	if (!takes_receive(ops))
+	if (!takes_receive(ops) || !r->recv_count)
 		return;
 	r->recv_first = (r->recv_first + 1) % RECVS;
 	r->recv_count--;
+}
+
+/** A mutant's: SENDs of a packet that come early are kept, as some adapters do. */
+static void keep_early(struct responder *r, const struct rocemu_packet *p)
+{
+	if (mutant(M_KEEPS) && p->h.opcode == ROCEMU_RC_SEND_ONLY)
+		r->early[p->h.psn % EARLY] = p->h.psn + 1;
+}
+
+static void take_early(struct responder *r)
+{
+	while (r->early[r->epsn % EARLY] == r->epsn + 1) {
+		r->epsn = psn_add(r->epsn, 1);
+		r->msn = psn_add(r->msn, 1);
+	}
 }
 
 static void take_message(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
@@ -414,13 +431,17 @@ static void take_message(struct qp *qp, const struct rocemu_packet *p, uint32_t 
 	if (!place(qp, p, ops))
 		return;
 	bytes = r->bytes += p->payload_len;
-	r->epsn = psn_add(r->epsn, 1);
+	if (!(mutant(M_ZERO_PSN) && !p->payload_len))
+		r->epsn = psn_add(r->epsn, 1);
+	if (mutant(M_WRAP) && !r->epsn)
+		r->epsn = 1;
 	if (ops & ROCEMU_OP_LAST)
 		finish(qp, ops);
 	else if (mutant(M_ACKREQ_MIDDLE_MSN))
 		r->msn = psn_add(r->msn, 1);
+	take_early(r);
 	if (p->h.ackreq && !(mutant(M_ACKREQ_MIDDLE) && !(ops & ROCEMU_OP_LAST)))
-		send_ack(qp, p->h.psn);
+		send_ack(qp, psn_add(r->epsn, ROCEMU_PSN_MASK));
 	if (ops & ROCEMU_OP_LAST && takes_receive(ops))
 		qp->app.received(qp, &done, bytes, p);
 }
@@ -439,12 +460,16 @@ static bool refused(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 /** The packet that is expected. */
 static void in_order(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 {
-	qp->resp.nak_sent = false;
+	qp->resp.nak_sent = mutant(M_GAP_ONCE) && qp->resp.nak_sent;
+	if (mutant(M_GAP_STUCK) && qp->resp.stuck)
+		return;
 	if (refused(qp, p, ops) || not_ready(qp, ops))
 		return;
 	/* Class J of 9.9.2.4: nothing here can be invalidated. No answer; the queue pair is in
 	 * error. */
-	if (ops & ROCEMU_OP_INV) {
+	if (ops & ROCEMU_OP_INV && !mutant(M_INV_TAKEN)) {
+		if (mutant(M_INV_NAK))
+			send_nak(qp, ROCEMU_NAK_REM_ACCESS);
 		qp_error(qp);
 		return;
 	}
@@ -462,7 +487,7 @@ static void gap(struct qp *qp)
 
 	if (mutant(M_GAP_NO_NAK) || (r->nak_sent && !mutant(M_GAP_EACH)))
 		return;
-	r->nak_sent = true;
+	r->nak_sent = r->stuck = true;
 	send_nak(qp, ROCEMU_NAK_PSN_SEQ);
 }
 
@@ -471,9 +496,11 @@ void resp_input(struct qp *qp, const struct input *in)
 	const uint32_t ops = rocemu_opcode_ops(in->p.h.opcode);
 	const int32_t ahead = rocemu_psn_diff(in->p.h.psn, qp->resp.epsn);
 
+	if (ahead > 0)
+		keep_early(&qp->resp, &in->p);
 	if (ahead == 0)
 		in_order(qp, &in->p, ops);
-	else if (ahead > 0)
+	else if (ahead > 0 && !(mutant(M_HALF) && ahead > 1 << 22))
 		gap(qp);
 	else
 		duplicate(qp, &in->p, ops);

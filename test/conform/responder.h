@@ -18,8 +18,9 @@
 #include "mutants.h"
 
 enum {
-	RECVS = 512,	   /* of a queue pair, posted */
-	WRS = 16,	   /* requests of a queue pair, not complete */
+	RECVS = 512, /* of a queue pair, posted */
+	WRS = 16,    /* requests of a queue pair, not complete */
+	EARLY = 64,
 	KEPT = 16,	   /* READs and atomics that may be repeated */
 	BUFFER = 64 << 10, /* bytes of a queue pair */
 	QPS = 256,
@@ -87,10 +88,12 @@ struct kept {
 
 struct responder {
 	uint32_t epsn, msn;
-	bool nak_sent;	  /* for epsn, or an RNR NAK */
-	uint32_t message; /* the message under way: ROCEMU_OP_SEND or _WRITE, else 0 */
-	uint32_t bytes;	  /* of it, so far */
-	uint64_t va;	  /* WRITE: of its next byte */
+	bool nak_sent;	       /* for epsn, or an RNR NAK */
+	bool stuck;	       /* there was a gap */
+	uint32_t early[EARLY]; /* PSN + 1 of what came early: mutants */
+	uint32_t message;      /* the message under way: ROCEMU_OP_SEND or _WRITE, else 0 */
+	uint32_t bytes;	       /* of it, so far */
+	uint64_t va;	       /* WRITE: of its next byte */
 	uint32_t rkey;
 	uint32_t left;	   /* WRITE: bytes to come */
 	bool bad;	   /* UC: what comes of this message is dropped */
