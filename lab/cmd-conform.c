@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cli.h"
+#include "base/util.h"
 #include "conform/outputs.h"
 #include "conform/text.h"
 #include "tool.h"
@@ -21,6 +22,7 @@ enum {
 	WIDTH = 100,
 	WIDTH_MAX = 160,
 	WORDS_MAX = 1024,
+	REPEAT_MAX = 1000,
 };
 
 enum {
@@ -37,6 +39,9 @@ enum {
 	OPT_DRY_RUN,
 	OPT_NAME,
 	OPT_JSON,
+	OPT_KNOWN,
+	OPT_REPEAT,
+	OPT_FAIL_ON,
 };
 
 static const struct cli_option options[] = {
@@ -49,6 +54,14 @@ static const struct cli_option options[] = {
 	{OPT_PORT, "port", "PEER=PORT", "TCP port, or CM service, of a peer (see below)"},
 	{OPT_MTU, "mtu", "BYTES", "Path MTU of pingpong's queue pairs (default 1024)",
 	 .choices = "256 512 1024 2048 4096"},
+	{OPT_KNOWN, "known", "FILE",
+	 "Differences that are accepted, \"ID | reason\"; or a list of the program: rocemu, "
+	 "rxe-6.1",
+	 CLI_FILE},
+	{OPT_REPEAT, "repeat", "N", "Each case N times; what differs now and then is inconclusive"},
+	{OPT_FAIL_ON, "fail-on", "WHAT",
+	 "The least verdict that makes the exit code 1 (default fail)",
+	 .choices = "fail warn inconclusive never"},
 	{OPT_STRICT, "strict", NULL, "What differs from a SHOULD is FAIL, too"},
 	{OPT_MAY_BREAK, "may-break-it", NULL,
 	 "Also cases that may do harm to the device or its host"},
@@ -74,9 +87,13 @@ const struct cli conform_cli = {
 	.options = options,
 	.notes = "Peers: rc_pingpong (TCP port 18515), uc_pingpong (18516), ud_pingpong (18517), "
 		 "rping (CM service 7174), conform_peer (TCP port 18520).\n\n"
-		 "Exit code 0, 1: a case is FAIL, or 2: wrong usage, or the device cannot be "
-		 "reached.",
+		 "Exit code 0: no case is FAIL (or what --fail-on names); 1: one is; 2: wrong "
+		 "usage, the device cannot be reached, or a file cannot be written.",
 };
+
+/* Of --fail-on: each includes those before it. */
+enum fail_on { FAIL_NEVER, FAIL_FAIL, FAIL_WARN, FAIL_INCONCLUSIVE };
+static const char *const fail_on_text[] = {"never", "fail", "warn", "inconclusive"};
 
 /* Of command_options.output. */
 enum { OUTPUT_JSON, OUTPUTS };
@@ -88,6 +105,9 @@ struct command_options {
 	unsigned onlys;
 	bool list, dry_run, allow_public, verbose;
 	const char *name;
+	unsigned repeat;
+	enum fail_on fail_on;
+	struct conform_known known;
 	char words[WORDS_MAX]; /* by which a case is carried out again */
 	struct conform_output output[OUTPUTS + 1];
 	struct conform_catalogue cases;
@@ -121,6 +141,22 @@ static bool read_mtu(struct command_options *c, const char *text)
 		return wrong(c, "--mtu", text, "256, 512, 1024, 2048 or 4096");
 	c->o.mtu = n;
 	return true;
+}
+
+static bool read_repeat(struct command_options *c, const char *text)
+{
+	return read_number(text, REPEAT_MAX, &c->repeat) ||
+	       wrong(c, "--repeat", text, "a number from 1 to 1000");
+}
+
+static bool read_fail_on(struct command_options *c, const char *text)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(fail_on_text); i++) {
+		c->fail_on = (enum fail_on)i;
+		if (strcmp(fail_on_text[i], text) == 0)
+			return true;
+	}
+	return wrong(c, "--fail-on", text, "fail, warn, inconclusive or never");
 }
 
 static bool read_port(struct command_options *c, const char *text)
@@ -257,14 +293,24 @@ static void begin_text(const struct command_options *c, struct conform_text *t)
 		t->width = w.ws_col < WIDTH_MAX ? w.ws_col : WIDTH_MAX;
 }
 
-static bool run_cases(const struct command_options *c, struct conform_session *s,
+static int exit_code(const struct command_options *c, const struct conform_report *p)
+{
+	const bool failed = (c->fail_on >= FAIL_FAIL && p->count[CONFORM_FAIL]) ||
+			    (c->fail_on >= FAIL_WARN && p->count[CONFORM_WARN]) ||
+			    (c->fail_on >= FAIL_INCONCLUSIVE && p->count[CONFORM_INCONCLUSIVE]);
+
+	return failed ? TOOL_FAILED : TOOL_OK;
+}
+
+static bool run_cases(struct command_options *c, struct conform_session *s,
 		      struct conform_report *p, struct conform_text *t)
 {
 	for (unsigned i = 0; i < c->nchosen; i++) {
 		struct conform_result r;
 
 		conform_text_case(t, p, c->chosen[i]);
-		conform_run(s, c->chosen[i], &r);
+		conform_repeat(s, c->chosen[i], c->repeat, &r);
+		conform_known_judge(&c->known, &r);
 		if (!conform_report_add(p, &r)) {
 			conform_result_free(&r);
 			fprintf(stderr, "%s: no memory\n", c->self);
@@ -280,6 +326,7 @@ static int run_all(struct command_options *c, struct conform_session *s)
 	struct conform_report p = {.name = c->name,
 				   .version = ROCEMU_VERSION,
 				   .words = c->words,
+				   .known = &c->known,
 				   .chosen = c->nchosen};
 	const struct rocemu_gid from = conform_gid(s);
 	struct conform_text t;
@@ -291,7 +338,7 @@ static int run_all(struct command_options *c, struct conform_session *s)
 	if (run_cases(c, s, &p, &t)) {
 		conform_text_end(&t, &p);
 		if (conform_outputs_write(c->output, c->self, &p))
-			code = p.count[CONFORM_FAIL] ? TOOL_FAILED : TOOL_OK;
+			code = exit_code(c, &p);
 	}
 	conform_report_free(&p);
 	return code;
@@ -393,6 +440,12 @@ static bool read_option(struct command_options *c, int option)
 	case OPT_VERBOSE:
 		setlinebuf(stdout);
 		return c->verbose = true;
+	case OPT_KNOWN:
+		return conform_known_read(&c->known, optarg, c->self);
+	case OPT_REPEAT:
+		return read_repeat(c, optarg);
+	case OPT_FAIL_ON:
+		return read_fail_on(c, optarg);
 	case OPT_NAME:
 		c->name = optarg;
 		return true;
@@ -408,6 +461,8 @@ int tool_conform(int argc, char **argv)
 {
 	struct command_options c = {.self = argv[0],
 				    .name = "",
+				    .repeat = 1,
+				    .fail_on = FAIL_FAIL,
 				    .o = {.mtu = MTU, .patience_ms = PATIENCE_MS},
 				    .output = {[OUTPUT_JSON] = {"--json", conform_json}}};
 	int opt, code = TOOL_USAGE;
@@ -429,6 +484,7 @@ int tool_conform(int argc, char **argv)
 	else if (good && (optind == argc || read_target(&c, argv[optind])))
 		code = run(&c);
 	free(c.chosen);
+	conform_known_free(&c.known);
 	conform_catalogue_free(&c.cases);
 	return code;
 }

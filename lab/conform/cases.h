@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files of cases that the program has: made of cases/ by cases.py. */
+/* The files that the program has: made of cases/ and known/ by cases.py. */
 #ifndef CONFORM_CASES_H
 #define CONFORM_CASES_H
 
@@ -9,6 +9,6 @@ struct conform_file {
 };
 
 /** The last one has no name. */
-extern const struct conform_file conform_files[];
+extern const struct conform_file conform_files[], conform_known_files[];
 
 #endif

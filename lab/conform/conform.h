@@ -93,7 +93,8 @@ struct conform_packet {
 struct conform_result {
 	const struct conform_case *c; /* borrowed */
 	enum conform_verdict verdict;
-	char *text; /* owned; what differs, or why it was not carried out; or NULL */
+	char *text;	   /* owned; what differs, or why it was not carried out; or NULL */
+	const char *known; /* borrowed: the reason of CONFORM_KNOWN */
 	struct scenario_measure measure[SCENARIO_MEASURES];
 	unsigned measures;
 	unsigned line;		       /* of the case's file, that differs; 0: none */
@@ -136,5 +137,8 @@ struct conform_noise {
 bool conform_noise(struct conform_session *s, struct conform_noise *n);
 /** Carry a case out. r->packet is of the last time. r is to be freed. */
 void conform_run(struct conform_session *s, const struct conform_case *c, struct conform_result *r);
+/** repeat.c: so many times. Verdicts that are not the same each time are CONFORM_INCONCLUSIVE. */
+void conform_repeat(struct conform_session *s, const struct conform_case *c, unsigned times,
+		    struct conform_result *r);
 
 #endif

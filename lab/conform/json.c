@@ -48,6 +48,8 @@ static void put_difference(struct json *j, const struct conform_result *r)
 	put_part(j, "text", &d.what);
 	put_part(j, "expected", &d.expected);
 	put_part(j, "came", &d.came);
+	if (r->known)
+		json_text(j, "known", r->known);
 	if (r->line) {
 		json_text(j, "file", r->c->s->file);
 		json_u64(j, "line", r->line);

@@ -6,17 +6,18 @@
 #ifndef CONFORM_REPORT_H
 #define CONFORM_REPORT_H
 
-#include "conform/conform.h"
+#include "conform/known.h"
 
 struct conform_report {
-	char target[64], from[64];     /* addresses */
-	const char *name;	       /* borrowed: of the device, as --name has it; or "" */
-	const char *version;	       /* borrowed: of the tester */
-	const char *words;	       /* borrowed: of the command line, " --from 10.0.0.1" */
-	uint64_t started_ns;	       /* since 1970 */
-	uint64_t ns;		       /* that it took until now */
-	unsigned chosen;	       /* cases to be carried out */
-	struct conform_result *result; /* owned; in their order */
+	char target[64], from[64];	   /* addresses */
+	const char *name;		   /* borrowed: of the device, as --name has it; or "" */
+	const char *version;		   /* borrowed: of the tester */
+	const char *words;		   /* borrowed: of the command line, " --from 10.0.0.1" */
+	const struct conform_known *known; /* borrowed; or NULL */
+	uint64_t started_ns;		   /* since 1970 */
+	uint64_t ns;			   /* that it took until now */
+	unsigned chosen;		   /* cases to be carried out */
+	struct conform_result *result;	   /* owned; in their order */
 	unsigned results, room;
 	unsigned count[CONFORM_VERDICT_COUNT];
 };

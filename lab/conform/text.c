@@ -85,6 +85,8 @@ static void put_result(const struct conform_text *t, const struct conform_report
 {
 	fprintf(t->f, "%s%-12s%s %-*s %s\n", on(t, r->verdict), conform_verdict_text[r->verdict],
 		off(t), ID_WIDTH, r->c->id, r->c->sentence);
+	if (r->known)
+		fprintf(t->f, "%*sknown: %s\n", INDENT, "", r->known);
 	if (r->verdict == CONFORM_FAIL || r->verdict == CONFORM_WARN) {
 		put_difference(t, p, r);
 		return;
@@ -215,6 +217,18 @@ static void put_skipped(const struct conform_text *t, const struct conform_repor
 	}
 }
 
+/** Of --known: what does not differ any more. */
+static void put_known(const struct conform_text *t, const struct conform_report *p)
+{
+	for (unsigned i = 0; p->known && i < p->known->entries; i++) {
+		const struct conform_known_entry *e = &p->known->entry[i];
+
+		if (e->met && !e->differed)
+			fprintf(t->f, "\n--known has %s, which does not differ: %s\n", e->id,
+				e->why);
+	}
+}
+
 void conform_text_end(struct conform_text *t, const struct conform_report *p)
 {
 	const char *comma = "\n";
@@ -226,6 +240,7 @@ void conform_text_end(struct conform_text *t, const struct conform_report *p)
 	if (t->live)
 		end_family(t, p);
 	put_skipped(t, p);
+	put_known(t, p);
 	for (unsigned i = 0; i < CONFORM_VERDICT_COUNT; i++) {
 		if (!p->count[i])
 			continue;
