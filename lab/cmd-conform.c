@@ -86,7 +86,8 @@ const struct cli conform_cli = {
 		"not run; the command that starts it is printed.",
 	.options = options,
 	.notes = "Peers: rc_pingpong (TCP port 18515), uc_pingpong (18516), ud_pingpong (18517), "
-		 "rping (CM service 7174), conform_peer (TCP port 18520).\n\n"
+		 "rping (CM service 7174), write_bw (TCP port 18521), read_bw (18522), "
+		 "atomic_bw (18523), conform_peer (18520).\n\n"
 		 "Exit code 0: no case is FAIL (or what --fail-on names); 1: one is; 2: wrong "
 		 "usage, the device cannot be reached, or a file cannot be written.",
 };

@@ -21,7 +21,7 @@ void conform_use(struct conform_session *s)
 
 static int connect_to(struct conform_world *w)
 {
-	switch (w->s->c->about.peer) {
+	switch (w->s->kind) {
 	case SCENARIO_PEER_RC_PINGPONG:
 		return w->setup.type == IBV_QPT_RC ? pingpong_connect(w) : -EOPNOTSUPP;
 	case SCENARIO_PEER_UC_PINGPONG:
@@ -30,6 +30,10 @@ static int connect_to(struct conform_world *w)
 		return w->setup.type == IBV_QPT_UD ? pingpong_connect(w) : -EOPNOTSUPP;
 	case SCENARIO_PEER_RPING:
 		return w->setup.type == IBV_QPT_RC ? rping_connect(w) : -EOPNOTSUPP;
+	case SCENARIO_PEER_WRITE_BW:
+	case SCENARIO_PEER_READ_BW:
+	case SCENARIO_PEER_ATOMIC_BW:
+		return w->setup.type == IBV_QPT_RC ? perftest_connect(w) : -EOPNOTSUPP;
 	case SCENARIO_PEER_NONE:
 		w->peer.device_qpn = ROCEMU_GSI_QPN;
 		w->setup.qkey = ROCEMU_GSI_QKEY;
@@ -81,7 +85,7 @@ static void end(void *world)
 
 	w->s->ending = true;
 	w->s->world = NULL;
-	switch (w->s->c->about.peer) {
+	switch (w->s->kind) {
 	case SCENARIO_PEER_RC_PINGPONG:
 	case SCENARIO_PEER_UC_PINGPONG:
 	case SCENARIO_PEER_UD_PINGPONG:
@@ -89,6 +93,11 @@ static void end(void *world)
 		break;
 	case SCENARIO_PEER_RPING:
 		rping_end(w);
+		break;
+	case SCENARIO_PEER_WRITE_BW:
+	case SCENARIO_PEER_READ_BW:
+	case SCENARIO_PEER_ATOMIC_BW:
+		perftest_end(w);
 		break;
 	default:
 		break;
@@ -262,6 +271,14 @@ static uint64_t address(void *world, const struct scenario_place *p)
 	return scenario_peer_va(&w->peer, p);
 }
 
+static uint32_t key(void *world, unsigned which, enum scenario_area area, bool remote)
+{
+	const struct conform_world *w = world;
+
+	(void)which;
+	return area == SCENARIO_MEM && remote ? w->peer.device_rkey : 0;
+}
+
 static uint32_t qpn(void *world, unsigned which)
 {
 	struct conform_world *w = world;
@@ -302,6 +319,7 @@ const struct scenario_backend conform_backend = {
 	.last = last,
 	.memory = memory,
 	.address = address,
+	.key = key,
 	.qpn = qpn,
 	.answer = run_answer,
 	.latency = latency,

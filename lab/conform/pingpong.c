@@ -121,7 +121,7 @@ int pingpong_connect(struct conform_world *w)
 	int error;
 
 	do {
-		const int fd = take_connection(w->s, w->s->c->about.peer);
+		const int fd = take_connection(w->s, w->s->kind);
 
 		error = fd < 0 ? fd : exchange(fd, &own, &other);
 		if (fd >= 0)
@@ -139,12 +139,12 @@ int pingpong_connect(struct conform_world *w)
 /** Is the next server there? */
 static bool next_is_there(struct conform_session *s)
 {
-	const int fd = tcp_connect(&s->o.target, s->o.port[s->c->about.peer]);
+	const int fd = tcp_connect(&s->o.target, s->o.port[s->kind]);
 
 	if (fd < 0)
 		return false;
 	s->tcp = fd;
-	s->tcp_kind = s->c->about.peer;
+	s->tcp_kind = s->kind;
 	return true;
 }
 

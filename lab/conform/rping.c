@@ -27,7 +27,7 @@ static void make_req(struct conform_world *w, struct rocemu_cm_msg *m)
 				       .dst = w->peer.device_gid};
 
 	gsi_req(w->s, m);
-	m->req.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, w->s->o.port[w->s->c->about.peer]);
+	m->req.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, w->s->o.port[w->s->kind]);
 	m->req.local_qpn = w->peer.qpn;
 	m->req.responder_resources = (uint8_t)u->rd_atomic;
 	m->req.initiator_depth = (uint8_t)u->dest_rd_atomic;

@@ -174,6 +174,10 @@ static bool is_there(struct conform_session *s, enum scenario_peer_program kind)
 		return r->there = true;
 	case SCENARIO_PEER_RPING:
 		return r->there = rping_there(s, r->why, sizeof(r->why));
+	case SCENARIO_PEER_WRITE_BW:
+	case SCENARIO_PEER_READ_BW:
+	case SCENARIO_PEER_ATOMIC_BW:
+		return r->there = perftest_there(s, kind, r->why, sizeof(r->why));
 	case SCENARIO_PEER_CONFORM_PEER:
 		return false;
 	default:
@@ -264,6 +268,16 @@ static enum conform_verdict judge(struct conform_session *s, const struct confor
 	return failed == r->tries ? of_difference(s, c->about.level) : CONFORM_INCONCLUSIVE;
 }
 
+/** The peer of a case: the first of its two that is there. */
+static bool choose(struct conform_session *s, const struct conform_case *c)
+{
+	s->kind = c->about.peer;
+	if (is_there(s, s->kind))
+		return true;
+	s->kind = c->about.or_peer;
+	return s->kind != SCENARIO_PEER_NONE && is_there(s, s->kind);
+}
+
 void conform_run(struct conform_session *s, const struct conform_case *c, struct conform_result *r)
 {
 	const uint64_t begin = conform_now();
@@ -273,7 +287,7 @@ void conform_run(struct conform_session *s, const struct conform_case *c, struct
 	conform_use(s);
 	if (c->about.may_break && !s->o.may_break)
 		say(r, "it may break the device: --may-break-it allows it");
-	else if (!is_there(s, c->about.peer))
+	else if (!choose(s, c))
 		say(r, "needs at the device: %s (%s)", conform_peer_command[c->about.peer],
 		    s->reach[c->about.peer].why);
 	else

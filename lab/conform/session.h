@@ -37,6 +37,7 @@ struct conform_session {
 	int tcp; /* of a pingpong server, connected and not used; or -1 */
 	enum scenario_peer_program tcp_kind; /* of tcp */
 	const struct conform_case *c;	     /* at hand */
+	enum scenario_peer_program kind;     /* of the peer that it has */
 	const struct conform_world *world;   /* its queue pair, borrowed; or NULL */
 	bool ending;			     /* packets from now on are none of the case */
 	uint64_t window_ns;		     /* since when sent packets were sent */
@@ -55,6 +56,7 @@ struct conform_world {
 	uint32_t next_msn;
 	uint32_t ahead; /* PSN, from the first on, that the device expects, as far as is known */
 	uint32_t comm_id, remote_comm_id; /* of the CM */
+	int tcp;			  /* of a server of perftest; or -1 */
 	char text[SCENARIO_EFFECTS_MAX];
 };
 
@@ -95,6 +97,13 @@ bool pingpong_there(struct conform_session *s, enum scenario_peer_program kind, 
 int rping_connect(struct conform_world *w);
 void rping_end(struct conform_world *w);
 bool rping_there(struct conform_session *s, char *why, size_t size);
+
+/* ---- perftest.c: servers that tell a key ---- */
+
+int perftest_connect(struct conform_world *w);
+void perftest_end(struct conform_world *w);
+bool perftest_there(struct conform_session *s, enum scenario_peer_program kind, char *why,
+		    size_t size);
 
 /* ---- backend.c ---- */
 

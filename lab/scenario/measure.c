@@ -40,14 +40,17 @@ static bool need_clause(struct round *r, char *to, size_t size)
 	return true;
 }
 
-/** "LEVEL CLAUSE PEER [may_break]" */
+/** "LEVEL CLAUSE PEER [or PEER] [may_break]" */
 static bool read_conform(struct round *r, struct scenario_conform *c)
 {
-	unsigned level, peer;
+	unsigned level, peer, or_peer = SCENARIO_PEER_NONE;
 
 	if (!NEED_NAME(r, levels, "a level", &level) ||
 	    !need_clause(r, c->clause, sizeof(c->clause)) || !NEED_NAME(r, peers, "a peer", &peer))
 		return false;
+	if (take_word(r, "or") && !NEED_NAME(r, peers, "a peer", &or_peer))
+		return false;
+	c->or_peer = (enum scenario_peer_program)or_peer;
 	c->level = (enum scenario_level)level;
 	c->peer = (enum scenario_peer_program)peer;
 	c->may_break = take_word(r, "may_break");

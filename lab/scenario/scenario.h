@@ -167,6 +167,9 @@ bool scenario_round_has(const struct scenario *s, unsigned number, unsigned roun
 	X(UC_PINGPONG, uc_pingpong)         \
 	X(UD_PINGPONG, ud_pingpong)         \
 	X(RPING, rping)                     \
+	X(WRITE_BW, write_bw)               \
+	X(READ_BW, read_bw)                 \
+	X(ATOMIC_BW, atomic_bw)             \
 	X(CONFORM_PEER, conform_peer)
 /* clang-format on */
 
@@ -182,12 +185,14 @@ enum scenario_peer_program {
 #undef X
 };
 
-/** The line "conform LEVEL CLAUSE PEER [may_break]" of a case. */
+/** The line "conform LEVEL CLAUSE PEER [or PEER] [may_break]" of a case. */
 struct scenario_conform {
 	enum scenario_level level;
 	char clause[64]; /* several with commas between them */
 	enum scenario_peer_program peer;
-	bool may_break; /* the device may not work afterwards */
+	enum scenario_peer_program
+		or_peer; /* as good, if peer does not run; or SCENARIO_PEER_NONE */
+	bool may_break;	 /* the device may not work afterwards */
 };
 
 /**
