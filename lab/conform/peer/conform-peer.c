@@ -1031,6 +1031,23 @@ static int serve_all(int listener, const struct options *o)
 	}
 }
 
+/**
+ * It is kept: what a device lacks is reported now and not to the first tester, and an emulated
+ * device answers the tester's first packets.
+ */
+static bool make_idle_qp(struct ibv_context *ctx)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_cq *cq = pd ? ibv_create_cq(ctx, 1, NULL, NULL, 0) : NULL;
+	struct ibv_qp_init_attr a = {
+		.send_cq = cq, .recv_cq = cq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+
+	if (cq && ibv_create_qp(pd, &a))
+		return true;
+	perror("conform-peer: a queue pair of the device");
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"once", no_argument, NULL, 'o'}, {0}};
@@ -1058,13 +1075,11 @@ int main(int argc, char **argv)
 		      stderr);
 		return 2;
 	}
-	/* What a device lacks is reported now, and not to the first tester. */
 	ctx = open_device(o.device);
-	listener = ctx ? listen_at(&o) : -1;
+	listener = ctx && make_idle_qp(ctx) ? listen_at(&o) : -1;
 	if (listener < 0)
 		return 1;
 	printf("conform-peer: device %s, TCP port %s\n", ibv_get_device_name(ctx->device), o.port);
 	fflush(stdout);
-	ibv_close_device(ctx);
 	return serve_all(listener, &o);
 }
