@@ -179,7 +179,7 @@ static bool is_there(struct conform_session *s, enum scenario_peer_program kind)
 	case SCENARIO_PEER_ATOMIC_BW:
 		return r->there = perftest_there(s, kind, r->why, sizeof(r->why));
 	case SCENARIO_PEER_CONFORM_PEER:
-		return false;
+		return r->there = remote_there(s, r->why, sizeof(r->why));
 	default:
 		return r->there = pingpong_there(s, kind, r->why, sizeof(r->why));
 	}
@@ -223,12 +223,14 @@ static enum scenario_verdict once(struct conform_session *s, const struct confor
 				  struct conform_result *r)
 {
 	const struct scenario_case *rounds = &c->s->cases[c->number];
+	const struct scenario_backend *b =
+		c->about.peer == SCENARIO_PEER_CONFORM_PEER ? remote_backend() : &conform_backend;
 	struct scenario_result result = {0};
 
 	forget_packets(s);
 	r->measures = 0;
 	for (unsigned i = 0; i < rounds->rounds; i++) {
-		scenario_run(c->s, c->number, i, &conform_backend, s->o.log, &result);
+		scenario_run(c->s, c->number, i, b, s->o.log, &result);
 		add_measures(r, &result);
 		if (result.verdict != SCENARIO_PASS)
 			break;

@@ -57,6 +57,7 @@ struct conform_world {
 	uint32_t ahead; /* PSN, from the first on, that the device expects, as far as is known */
 	uint32_t comm_id, remote_comm_id; /* of the CM */
 	int tcp;			  /* of a server of perftest; or -1 */
+	struct remote *remote;		  /* owned; of conform-peer, or NULL */
 	char text[SCENARIO_EFFECTS_MAX];
 };
 
@@ -104,6 +105,14 @@ int perftest_connect(struct conform_world *w);
 void perftest_end(struct conform_world *w);
 bool perftest_there(struct conform_session *s, enum scenario_peer_program kind, char *why,
 		    size_t size);
+
+/* ---- peer-remote.c: conform-peer ---- */
+
+int remote_connect(struct conform_world *w);
+void remote_end(struct conform_world *w);
+bool remote_there(struct conform_session *s, char *why, size_t size);
+/** conform_backend, and what verbs do at the device. */
+const struct scenario_backend *remote_backend(void);
 
 /* ---- backend.c ---- */
 

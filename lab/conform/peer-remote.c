@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A queue pair of conform-peer: packets as in backend.c, and what verbs do by lines to it. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "conform/remote.h"
+#include "conform/session.h"
+#include "scenario/setup.h"
+
+enum {
+	LOOK_MS = 1, /* between two looks, unless a packet comes */
+	PIECES = 256,
+	ALL_RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		     IBV_ACCESS_REMOTE_ATOMIC,
+};
+
+static const char *const area_names[SCENARIO_AREAS] = {"mem", "send", "recv"};
+static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+/* ---- states ---- */
+
+static void add_number(char *line, size_t size, const char *name, uint64_t value)
+{
+	const size_t len = strlen(line);
+
+	snprintf(line + len, size - len, " %s=%llu", name, (unsigned long long)value);
+}
+
+static void add_gid(char *line, size_t size, const struct rocemu_gid *gid)
+{
+	size_t len = strlen(line);
+
+	len += (size_t)snprintf(line + len, size - len, " gid=");
+	for (unsigned i = 0; i < sizeof(gid->raw); i++)
+		len += (size_t)snprintf(line + len, size - len, "%02x", gid->raw[i]);
+}
+
+/** The attributes of mask, as parameters. */
+static void add_attributes(char *line, size_t size, const struct ibv_qp_attr *a, int mask)
+{
+	const struct {
+		int bit;
+		const char *name;
+		uint64_t value;
+	} all[] = {
+		{IBV_QP_PORT, "port", a->port_num},
+		{IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index},
+		{IBV_QP_QKEY, "qkey", a->qkey},
+		{IBV_QP_ACCESS_FLAGS, "access", a->qp_access_flags},
+		{IBV_QP_PATH_MTU, "path_mtu", 128u << a->path_mtu},
+		{IBV_QP_DEST_QPN, "dest_qpn", a->dest_qp_num},
+		{IBV_QP_RQ_PSN, "rq_psn", a->rq_psn},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, "dest_rd_atomic", a->max_dest_rd_atomic},
+		{IBV_QP_MIN_RNR_TIMER, "rnr_timer", a->min_rnr_timer},
+		{IBV_QP_SQ_PSN, "sq_psn", a->sq_psn},
+		{IBV_QP_TIMEOUT, "timeout", a->timeout},
+		{IBV_QP_RETRY_CNT, "retry", a->retry_cnt},
+		{IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry},
+		{IBV_QP_MAX_QP_RD_ATOMIC, "rd_atomic", a->max_rd_atomic},
+		{IBV_QP_EN_SQD_ASYNC_NOTIFY, "sqd_notify", a->en_sqd_async_notify},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(all); i++)
+		if (mask & all[i].bit)
+			add_number(line, size, all[i].name, all[i].value);
+}
+
+static int look(struct remote *r)
+{
+	const int error = remote_ask(r, "look");
+
+	return error ? error : remote_read_look(r, r->answer) ? 0 : -EPROTO;
+}
+
+static int modify(void *world, unsigned which, enum ibv_qp_state to, const struct scenario_setup *s,
+		  int mask)
+{
+	struct conform_world *w = world;
+	struct remote *r = w->remote;
+	struct ibv_qp_attr a = scenario_attr(s, 0, to);
+	char line[512] = "";
+	int error = look(r);
+
+	(void)which;
+	if (error)
+		return error;
+	a.dest_qp_num = s->dest_qp_num ? s->dest_qp_num : w->peer.qpn;
+	a.qp_access_flags &= s->type == IBV_QPT_UC
+				     ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+				     : ALL_RIGHTS;
+	mask |= scenario_attr_mask(s->type, r->state, to);
+	add_attributes(line, sizeof(line), &a, mask);
+	if (to == IBV_QPS_RTR)
+		add_gid(line, sizeof(line), &w->peer.gid);
+	error = remote_ask(r, "modify state=%s%s", state_names[to], line);
+	if (!error && to != IBV_QPS_ERR)
+		r->told_error = false;
+	return error;
+}
+
+/* ---- begin and end ---- */
+
+static const char *type_name(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC   ? "RC"
+	       : type == IBV_QPT_UC ? "UC"
+	       : type == IBV_QPT_UD ? "UD"
+				    : NULL;
+}
+
+static int make_qp(struct conform_world *w)
+{
+	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+	struct scenario_setup *u = &w->setup;
+	struct remote *r = w->remote;
+	int error = remote_ask(r, "qp type=%s send_wr=%u recv_wr=%u sge=%d inline=64 sig_all=%u",
+			       type_name(u->type), u->send_wr, u->recv_wr, SCENARIO_QP_SGES,
+			       u->sig_all);
+
+	if (!error && !remote_read_qp(r, r->answer, u))
+		error = -EPROTO;
+	w->peer.device_qpn = r->qpn;
+	w->peer.device_rkey = r->rkey[SCENARIO_MEM];
+	memcpy(w->peer.device_va, r->va, sizeof(r->va));
+	for (unsigned i = 0; i < ARRAY_LEN(way) && !error && u->state != IBV_QPS_RESET; i++) {
+		error = modify(w, 0, way[i], u, 0);
+		if (way[i] == u->state)
+			break;
+	}
+	return error;
+}
+
+static int open_peer(const struct conform_session *s, struct remote *r)
+{
+	int error = remote_open(r, &s->o.target, s->o.port[SCENARIO_PEER_CONFORM_PEER]);
+
+	if (!error)
+		error = remote_ask(r, "hello");
+	return error ? error : remote_read_hello(r, r->answer) ? 0 : -EPROTO;
+}
+
+int remote_connect(struct conform_world *w)
+{
+	const struct scenario_setup *u = &w->setup;
+	int error;
+
+	if (!type_name(u->type) || u->srq || u->area != SCENARIO_AREA)
+		return -EOPNOTSUPP;
+	w->remote = malloc(sizeof(*w->remote));
+	if (!w->remote)
+		return -ENOMEM;
+	error = open_peer(w->s, w->remote);
+	if (!error) {
+		w->peer.device_gid = w->remote->gid;
+		error = make_qp(w);
+	}
+	if (error)
+		remote_end(w);
+	return error;
+}
+
+void remote_end(struct conform_world *w)
+{
+	if (!w->remote)
+		return;
+	/* Behind the answer it sends nothing that the next queue pair could get. */
+	remote_ask(w->remote, "destroy");
+	remote_close(w->remote);
+	free(w->remote);
+	w->remote = NULL;
+}
+
+bool remote_there(struct conform_session *s, char *why, size_t size)
+{
+	struct remote *r = malloc(sizeof(*r));
+	const int error = r ? open_peer(s, r) : -ENOMEM;
+
+	if (error)
+		snprintf(why, size, "TCP port %u: %s", s->o.port[SCENARIO_PEER_CONFORM_PEER],
+			 r && r->len ? r->answer : strerror(-error));
+	if (r)
+		remote_close(r);
+	free(r);
+	return !error;
+}
+
+/* ---- requests ---- */
+
+/** " sge=PIECES"; false: a piece is in no area. */
+static bool add_pieces(char *line, const struct scenario_request *q)
+{
+	const struct scenario_sge all = {.at = q->from, .len = q->len};
+	const struct scenario_sge *s = q->sges ? q->sge : &all;
+	const unsigned n = q->no_sge ? 0 : MAX(q->sges, 1u);
+	size_t len = 0;
+
+	*line = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (s[i].at.area >= SCENARIO_AREAS)
+			return false;
+		len += (size_t)snprintf(line + len, PIECES - len, "%s%s+%llu:%u",
+					i ? "," : " sge=", area_names[s[i].at.area],
+					(unsigned long long)s[i].at.offset, s[i].len);
+		if (q->lkey)
+			len += (size_t)snprintf(line + len, PIECES - len, ":%u", q->lkey);
+	}
+	return true;
+}
+
+static const char *op_name(enum ibv_wr_opcode op)
+{
+	static const char *const names[] = {
+#define N(name) [IBV_WR_##name] = #name
+		N(RDMA_WRITE),		 N(RDMA_WRITE_WITH_IMM), N(SEND),
+		N(SEND_WITH_IMM),	 N(RDMA_READ),		 N(ATOMIC_CMP_AND_SWP),
+		N(ATOMIC_FETCH_AND_ADD), N(LOCAL_INV),		 N(BIND_MW),
+		N(SEND_WITH_INV),
+#undef N
+	};
+
+	return (size_t)op < ARRAY_LEN(names) ? names[op] : NULL;
+}
+
+/** The parameters that the operation has. */
+static void add_operands(const struct conform_world *w, const struct scenario_request *q,
+			 char *line, size_t size)
+{
+	const struct remote *r = w->remote;
+	const uint64_t to = scenario_peer_va(&w->peer, &q->to);
+	const uint32_t rkey = q->rkey ? q->rkey : r->rkey[SCENARIO_MEM];
+
+	if (q->opcode == IBV_WR_BIND_MW)
+		snprintf(line, size, " access=%u rkey=%u", q->access, q->rkey);
+	else if (q->opcode == IBV_WR_LOCAL_INV)
+		snprintf(line, size, " inv=%u", q->imm);
+	else if (w->setup.type == IBV_QPT_UD)
+		snprintf(line, size, " imm=%u qpn=%u qkey=%u", q->imm,
+			 q->remote_qpn ? q->remote_qpn : w->peer.qpn,
+			 q->qkey ? q->qkey : w->setup.qkey);
+	else if (q->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+		snprintf(line, size, " raddr=%llu rkey=%u compare=%llu swap=%llu",
+			 (unsigned long long)to, rkey, (unsigned long long)q->compare,
+			 (unsigned long long)q->swap_add);
+	else if (q->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		snprintf(line, size, " raddr=%llu rkey=%u add=%llu", (unsigned long long)to, rkey,
+			 (unsigned long long)q->swap_add);
+	else
+		snprintf(line, size, " raddr=%llu rkey=%u %s=%u", (unsigned long long)to, rkey,
+			 q->opcode == IBV_WR_SEND_WITH_INV ? "inv" : "imm", q->imm);
+}
+
+static int post_send(void *world, unsigned which, const struct scenario_request *q)
+{
+	struct conform_world *w = world;
+	struct remote *r = w->remote;
+	char pieces[PIECES], operands[256];
+	uint64_t key;
+	int error;
+
+	(void)which;
+	if (!op_name(q->opcode) || q->more)
+		return -EOPNOTSUPP;
+	if (q->no_mr)
+		*pieces = 0;
+	else if (!add_pieces(pieces, q))
+		return -EINVAL;
+	add_operands(w, q, operands, sizeof(operands));
+	error = remote_ask(r, "send op=%s id=%llu flags=%u%s%s", op_name(q->opcode),
+			   (unsigned long long)(q->id ? q->id : r->sends + 1), q->flags, pieces,
+			   operands);
+	r->sends += !error;
+	if (!error && remote_number(r->answer, "mw_rkey", &key))
+		r->mw_rkey = (uint32_t)key;
+	return error;
+}
+
+static int post_recv(void *world, unsigned which, const struct scenario_request *q)
+{
+	struct remote *r = ((struct conform_world *)world)->remote;
+	char pieces[PIECES];
+	int error;
+
+	(void)which;
+	if (q->srq)
+		return -EOPNOTSUPP;
+	if (!add_pieces(pieces, q))
+		return -EINVAL;
+	error = remote_ask(r, "recv id=%llu%s", (unsigned long long)(q->id ? q->id : r->recvs + 1),
+			   pieces);
+	r->recvs += !error;
+	return error;
+}
+
+/* ---- looks ---- */
+
+static bool is_new_error(const struct remote *r)
+{
+	return r->state == IBV_QPS_ERR && !r->told_error;
+}
+
+static void drain(struct conform_world *w)
+{
+	const char *came;
+
+	while ((came = conform_next(w)))
+		remote_add(w->remote->packets, came);
+}
+
+/**
+ * All that has come. The NAK of an error may be behind the state: QP 1 answers behind it.
+ * @return false: the peer does not answer.
+ */
+static bool see(struct conform_world *w)
+{
+	drain(w);
+	if (look(w->remote))
+		return false;
+	if (is_new_error(w->remote) && gsi_hello(w->s) == 0)
+		drain(w);
+	return true;
+}
+
+/** Wait until there are n, or for too long. @return false: the peer does not answer. */
+static bool wait_for(struct conform_world *w, unsigned (*have)(const struct remote *r), unsigned n)
+{
+	const uint64_t until = conform_now() + w->s->o.patience_ms * (uint64_t)NS_PER_MS;
+	struct pollfd p = {.fd = wire_fd(w->s->wire), .events = POLLIN};
+
+	while (see(w)) {
+		if (have(w->remote) >= n || conform_now() >= until)
+			return true;
+		poll(&p, 1, LOOK_MS);
+	}
+	return false;
+}
+
+static unsigned effects_of(const struct remote *r)
+{
+	return remote_count(r->packets) + remote_count(r->completions) + is_new_error(r);
+}
+
+static unsigned completions_of(const struct remote *r)
+{
+	return remote_count(r->completions);
+}
+
+static unsigned events_of(const struct remote *r)
+{
+	return remote_count(r->events);
+}
+
+/** Nothing is to come: what was sent has been looked at when QP 1 has answered twice. */
+static bool has_settled(const struct conform_world *w, unsigned n)
+{
+	return n || (gsi_hello(w->s) == 0 && gsi_hello(w->s) == 0);
+}
+
+/** Packets, completions, and the error state; asynchronous events have a command of their own. */
+static const char *effects(void *world, unsigned which, unsigned n)
+{
+	struct conform_world *w = world;
+	struct remote *r = w->remote;
+
+	(void)which;
+	w->text[0] = 0;
+	if (!has_settled(w, n))
+		return "QP 1 DOES NOT ANSWER";
+	if (!wait_for(w, effects_of, n))
+		return "CONFORM-PEER DOES NOT ANSWER";
+	if (*r->packets)
+		remote_add(w->text, r->packets);
+	if (*r->completions)
+		remote_add(w->text, r->completions);
+	if (is_new_error(r))
+		remote_add(w->text, "ERR");
+	r->told_error |= is_new_error(r);
+	*r->packets = *r->completions = 0;
+	return w->text;
+}
+
+static const char *taken(struct conform_world *w, char *list)
+{
+	memcpy(w->text, list, sizeof(w->text));
+	*list = 0;
+	return w->text;
+}
+
+static const char *completions(void *world, unsigned which, unsigned n)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	if (!has_settled(w, n))
+		return "QP 1 DOES NOT ANSWER";
+	if (!wait_for(w, completions_of, n))
+		return "CONFORM-PEER DOES NOT ANSWER";
+	return taken(w, w->remote->completions);
+}
+
+static const char *events(void *world, unsigned which, unsigned n)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	if (!wait_for(w, events_of, n))
+		return "CONFORM-PEER DOES NOT ANSWER";
+	return taken(w, w->remote->events);
+}
+
+static enum ibv_qp_state state(void *world, unsigned which)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	return see(w) ? w->remote->state : IBV_QPS_UNKNOWN;
+}
+
+/* ---- memory ---- */
+
+static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	return area == SCENARIO_LAST ? wire_last_payload(w->s->wire) : w->remote->memory[area];
+}
+
+static int read_memory(struct remote *r, unsigned area, uint64_t offset, unsigned len)
+{
+	const int error = remote_ask(r, "read area=%s offset=%llu len=%u", area_names[area],
+				     (unsigned long long)offset, len);
+
+	if (error)
+		return error;
+	return remote_bytes(r->answer + 3, "", r->memory[area] + offset, len) == (int)len ? 0
+											  : -EPROTO;
+}
+
+static int write_memory(struct remote *r, unsigned area, uint64_t offset, unsigned len)
+{
+	char hex[2 * REMOTE_COPY + 1];
+
+	for (unsigned i = 0; i < len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", r->memory[area][offset + i]);
+	hex[2 * len] = 0;
+	return remote_ask(r, "write area=%s offset=%llu hex=%s", area_names[area],
+			  (unsigned long long)offset, hex);
+}
+
+static void copy(void *world, unsigned which, enum scenario_area area, uint64_t offset,
+		 uint64_t len, bool changed)
+{
+	struct remote *r = ((struct conform_world *)world)->remote;
+	int error = 0;
+
+	(void)which;
+	if (area >= SCENARIO_AREAS)
+		return;
+	for (uint64_t done = 0; done < len && !error; done += REMOTE_COPY) {
+		const unsigned n = (unsigned)MIN(len - done, (uint64_t)REMOTE_COPY);
+
+		error = changed ? write_memory(r, area, offset + done, n)
+				: read_memory(r, area, offset + done, n);
+	}
+	/* Memory that was not read must not look right. */
+	if (error)
+		remote_close(r);
+	if (error && !changed)
+		for (uint64_t i = 0; i < len; i++)
+			r->memory[area][offset + i] = (uint8_t)~scenario_byte(area, offset + i);
+}
+
+/* ---- regions and windows ---- */
+
+static int dereg(void *world, unsigned which, enum scenario_area area)
+{
+	(void)which;
+	return remote_ask(((struct conform_world *)world)->remote, "dereg area=%s",
+			  area_names[area]);
+}
+
+static int reg(void *world, unsigned which, enum scenario_area area, int access, bool other_pd)
+{
+	struct conform_world *w = world;
+	struct remote *r = w->remote;
+	uint64_t lkey, rkey;
+	int error;
+
+	(void)which;
+	if (access < 0)
+		access = area == SCENARIO_MEM ? ALL_RIGHTS : IBV_ACCESS_LOCAL_WRITE;
+	error = remote_ask(r, "reg area=%s access=%d other_pd=%d", area_names[area], access,
+			   other_pd);
+	if (error)
+		return error;
+	if (!remote_number(r->answer, "lkey", &lkey) || !remote_number(r->answer, "rkey", &rkey))
+		return -EPROTO;
+	r->lkey[area] = (uint32_t)lkey;
+	r->rkey[area] = (uint32_t)rkey;
+	w->peer.device_rkey = r->rkey[SCENARIO_MEM];
+	return 0;
+}
+
+static uint32_t key(void *world, unsigned which, enum scenario_area area, bool remote)
+{
+	const struct remote *r = ((struct conform_world *)world)->remote;
+
+	(void)which;
+	return remote ? r->rkey[area] : r->lkey[area];
+}
+
+static int new_mw(void *world, unsigned which, unsigned type, bool other_pd)
+{
+	struct remote *r = ((struct conform_world *)world)->remote;
+	const int error = remote_ask(r, "mw type=%u other_pd=%d", type, other_pd);
+	uint64_t rkey = 0;
+
+	(void)which;
+	if (!error && type && !remote_number(r->answer, "rkey", &rkey))
+		return -EPROTO;
+	r->mw_rkey = (uint32_t)rkey;
+	return error;
+}
+
+static bool mw_key(void *world, unsigned which, uint32_t *rkey)
+{
+	(void)which;
+	*rkey = ((struct conform_world *)world)->remote->mw_rkey;
+	return *rkey;
+}
+
+static int destroy_qp(void *world, unsigned which)
+{
+	(void)which;
+	return remote_ask(((struct conform_world *)world)->remote, "destroy");
+}
+
+const struct scenario_backend *remote_backend(void)
+{
+	static struct scenario_backend b;
+
+	b = conform_backend;
+	b.post_send = post_send;
+	b.post_recv = post_recv;
+	b.modify = modify;
+	b.effects = effects;
+	b.completions = completions;
+	b.events = events;
+	b.state = state;
+	b.memory = memory;
+	b.copy = copy;
+	b.dereg = dereg;
+	b.reg = reg;
+	b.key = key;
+	b.mw = new_mw;
+	b.mw_key = mw_key;
+	b.destroy_qp = destroy_qp;
+	return &b;
+}
