@@ -16,6 +16,13 @@ enum {
 	RPING_SIZE_MAX = BUFFER - RPING_DATA - 1,
 };
 
+static void post_buffer(struct qp *qp, uint32_t len)
+{
+	const struct receive r = {.piece = {{qp->buffer, len}}, .pieces = 1, .len = len};
+
+	qp_post_recv(qp, &r);
+}
+
 /* ---- pingpong ---- */
 
 /** The next SEND is posted when the last one is complete and another one came. */
@@ -42,7 +49,7 @@ static void pingpong_received(struct qp *qp, const struct receive *r, uint32_t l
 	qp->app.received_count++;
 	qp->app.wants_recv = false;
 	if (!mutant(M_RECV_ONCE))
-		qp_post_recv(qp, r->at, r->len, 0);
+		qp_post_recv(qp, r);
 	pingpong_step(qp);
 }
 
@@ -78,7 +85,7 @@ void pingpong_start(struct qp *qp, uint32_t size)
 	qp->req.depth = 1;
 	memset(qp->buffer, PINGPONG_FILL, sizeof(qp->buffer));
 	for (unsigned i = 0; i < PINGPONG_RECVS; i++)
-		qp_post_recv(qp, qp->buffer, size + (qp->kind == QP_UD ? 40 : 0), 0);
+		post_buffer(qp, size + (qp->kind == QP_UD ? 40 : 0));
 }
 
 /* ---- rping ---- */
@@ -129,10 +136,10 @@ static void rping_received(struct qp *qp, const struct receive *r, uint32_t len,
 	struct app *a = &qp->app;
 
 	(void)p;
-	qp_post_recv(qp, r->at, r->len, 0);
-	a->va = get_be64(r->at);
-	a->rkey = get_be32(r->at + 8);
-	a->len = get_be32(r->at + 12);
+	qp_post_recv(qp, r);
+	a->va = get_be64(qp->buffer);
+	a->rkey = get_be32(qp->buffer + 8);
+	a->len = get_be32(qp->buffer + 12);
 	if (len != RPING_MESSAGE || a->len > RPING_SIZE_MAX) {
 		rping_fails(qp);
 	} else if (a->state == RPING_SOURCE) {
@@ -163,6 +170,6 @@ void rping_start(struct qp *qp, struct cm_conn *conn)
 	qp->app.conn = conn;
 	qp->resp.rnr_timer = RNR_TIMER;
 	memset(qp->buffer, 0, sizeof(qp->buffer));
-	qp_post_recv(qp, qp->buffer, RPING_MESSAGE, 0);
-	qp_post_recv(qp, qp->buffer, RPING_MESSAGE, 0);
+	post_buffer(qp, RPING_MESSAGE);
+	post_buffer(qp, RPING_MESSAGE);
 }

@@ -125,6 +125,18 @@
 	X(M_KEY_PD,           "key-pd",           "key/pd",           "the protection domain is not looked at") \
 	X(M_KEY_GONE,         "key-gone",         "key/gone",         "a deregistered region is there") \
 	X(M_KEY_WINDOW,       "key-window",       "key/window",       "a window has the bounds of its region") \
+	X(M_NO_DEPTH,         "no-depth",         "key/too-many-reads", "READs and atomics need no responder resources") \
+	X(M_INV_WINDOW,       "inv-window",       "key/window-invalidated", "a SEND with invalidate leaves the window as it is") \
+	X(M_FENCE,            "fence",            "req/fence",        "a fenced request does not wait") \
+	X(M_ACK_ALL,          "ack-all",          "req/complete",     "an ACK completes all requests") \
+	X(M_ACK_ONE,          "ack-one",          "req/coalesced",    "an ACK completes one request") \
+	X(M_READ_PLACE,       "read-place",       "req/read-place",   "READ responses are placed one over the other") \
+	X(M_ATOMIC_VALUE,     "atomic-value",     "req/atomic-answer", "the result of an atomic is 0") \
+	X(M_IMM_SENT,         "imm-sent",         "req/imm",          "immediate data is 0") \
+	X(M_RKEY_SENT,        "rkey-sent",        "req/reth",         "requests have another key") \
+	X(M_ZERO_SENT,        "zero-sent",        "req/zero",         "a message of no bytes has four") \
+	X(M_NO_FLUSH,         "no-flush",         "req/error-silent", "requests are not flushed") \
+	X(M_SIGNALED,         "signaled",         "req/signalled",    "each request has a completion") \
 	X(M_ATOMIC_ALIGN,     "atomic-align",     "key/atomic-unaligned", "an atomic may have any address") \
 	X(M_RNR_CODE,         "rnr-code",         "rnr/nak",          "an RNR NAK has another time than min_rnr_timer") \
 	X(M_RNR_FATAL,        "rnr-fatal",        "rnr/nak",          "without a receive the answer is NAK 63") \

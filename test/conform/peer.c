@@ -134,8 +134,9 @@ static void on_received(struct qp *qp, const struct receive *r, uint32_t len,
 {
 	struct peer *p = qp->app.peer;
 	const uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
-	const unsigned flags =
-		(ops & ROCEMU_OP_IMM ? IBV_WC_WITH_IMM : 0) | (qp->kind == QP_UD ? IBV_WC_GRH : 0);
+	const unsigned flags = (ops & ROCEMU_OP_IMM ? IBV_WC_WITH_IMM : 0) |
+			       (ops & ROCEMU_OP_INV ? IBV_WC_WITH_INV : 0) |
+			       (qp->kind == QP_UD ? IBV_WC_GRH : 0);
 
 	completion(qp, true, r->id, IBV_WC_SUCCESS);
 	if (!p)
@@ -145,6 +146,8 @@ static void on_received(struct qp *qp, const struct receive *r, uint32_t len,
 		 qp->kind == QP_UD ? pkt->h.deth.sqpn : qp->peer_qpn);
 	if (ops & ROCEMU_OP_IMM)
 		HAPPENED(p, " imm=0x%x", pkt->h.imm);
+	if (ops & ROCEMU_OP_INV)
+		HAPPENED(p, " inv=0x%x", pkt->h.ieth);
 }
 
 static int wc_opcode(uint8_t opcode)
@@ -162,7 +165,7 @@ static int wc_opcode(uint8_t opcode)
 
 static void on_completed(struct qp *qp, const struct wr *wr)
 {
-	if (!wr->signaled || !qp->app.peer)
+	if ((!wr->signaled && !mutant(M_SIGNALED)) || !qp->app.peer)
 		return;
 	completion(qp, false, wr->id, IBV_WC_SUCCESS);
 	HAPPENED(qp->app.peer, " opcode=%d len=%u flags=0x0 src_qp=0x0 sl=0", wc_opcode(wr->opcode),
@@ -238,7 +241,7 @@ static void cmd_mw(struct peer *p)
 	p->window = free_region(p);
 	if (p->window == REGIONS)
 		return refuse(p, ENOMEM, "windows");
-	p->region[p->window] = (struct region){.key = keys += KEY_STEP};
+	p->region[p->window] = (struct region){.window = true, .key = keys += KEY_STEP};
 	SAY(p, "ok rkey=0x%x", p->region[p->window].key);
 }
 
@@ -347,32 +350,56 @@ static void cmd_modify(struct peer *p)
 	SAY(p, "ok");
 }
 
-/** AREA+OFFSET:LENGTH. @return false: there is no such piece. Without the parameter it is empty. */
-static bool piece(struct peer *p, uint8_t **at, uint32_t *len)
+/** AREA+OFFSET:LENGTH */
+static bool read_piece(struct peer *p, const char *s, struct piece *to)
 {
-	const char *s = value_of(p->line, "sge");
 	const unsigned area = word(s, area_names, AREAS);
 	unsigned offset;
 
-	*at = p->area[0];
-	*len = 0;
-	if (!s)
-		return true;
-	if (area == AREAS || sscanf(strchr(s, '+'), "+%u:%u", &offset, len) != 2 || offset > AREA ||
-	    *len > AREA - offset)
+	if (area == AREAS || sscanf(strchr(s, '+'), "+%u:%u", &offset, &to->len) != 2 ||
+	    offset > AREA || to->len > AREA - offset)
 		return false;
-	*at = p->area[area] + offset;
+	to->at = p->area[area] + offset;
+	return true;
+}
+
+/** Pieces, with commas between. @return false: there are no such. */
+static bool read_pieces(struct peer *p, struct receive *r)
+{
+	const char *s = value_of(p->line, "sge");
+
+	r->piece[0].at = p->area[0];
+	while (s && r->pieces < PIECES) {
+		if (!read_piece(p, s, &r->piece[r->pieces]))
+			return false;
+		r->len += r->piece[r->pieces++].len;
+		s += strcspn(s, ", ");
+		if (*s != ',')
+			return true;
+		s++;
+	}
+	return !s;
+}
+
+/** The only piece. */
+static bool piece(struct peer *p, uint8_t **at, uint32_t *len)
+{
+	struct receive r = {0};
+
+	if (!read_pieces(p, &r) || r.pieces > 1)
+		return false;
+	*at = r.piece[0].at;
+	*len = r.len;
 	return true;
 }
 
 static void cmd_recv(struct peer *p)
 {
-	uint8_t *at;
-	uint32_t len;
+	struct receive r = {.id = number(p->line, "id", 0)};
 
-	if (!piece(p, &at, &len))
+	if (!read_pieces(p, &r))
 		return refuse(p, EINVAL, "sge");
-	qp_post_recv(p->qp, at, len, number(p->line, "id", 0));
+	qp_post_recv(p->qp, &r);
 	SAY(p, "ok");
 }
 
@@ -393,13 +420,15 @@ static const struct {
 /** A window covers a piece of memory under a new key. */
 static void bind_window(struct peer *p)
 {
+	const uint32_t key = (uint32_t)number(p->line, "rkey", 0);
 	struct region *w = &p->region[p->window];
 	uint32_t len;
 	uint8_t *at;
 
 	if (p->window == REGIONS || !piece(p, &at, &len))
 		return refuse(p, EINVAL, "mw");
-	*w = (struct region){.key = (uint32_t)number(p->line, "rkey", w->key + 1),
+	*w = (struct region){.window = true,
+			     .key = key ? key : w->key + 1,
 			     .va = (uintptr_t)at,
 			     .len = mutant(M_KEY_WINDOW) ? AREA : len,
 			     .access = (unsigned)number(p->line, "access", 0),
@@ -432,6 +461,7 @@ static void cmd_send(struct peer *p)
 		return refuse(p, EINVAL, "sge");
 	wr.opcode = ops[i].opcode;
 	wr.signaled = p->sig_all || number(l, "flags", 0) & IBV_SEND_SIGNALED;
+	wr.fence = number(l, "flags", 0) & IBV_SEND_FENCE;
 	req_post(p->qp, wr);
 	SAY(p, "ok");
 }

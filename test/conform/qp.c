@@ -68,19 +68,63 @@ void qp_error(struct qp *qp)
 	qp->error = true;
 	s->deadline = 0;
 	for (; s->count; s->count--, s->first = (s->first + 1) % WRS)
-		qp->app.ended(qp, false, s->wr[s->first].id, IBV_WC_WR_FLUSH_ERR);
+		if (!mutant(M_NO_FLUSH))
+			qp->app.ended(qp, false, s->wr[s->first].id, IBV_WC_WR_FLUSH_ERR);
 	for (; r->recv_count; r->recv_count--, r->recv_first = (r->recv_first + 1) % RECVS)
 		qp->app.ended(qp, true, r->recv[r->recv_first].id, IBV_WC_WR_FLUSH_ERR);
 }
 
-void qp_post_recv(struct qp *qp, uint8_t *at, uint32_t len, uint64_t id)
+void qp_post_recv(struct qp *qp, const struct receive *posted)
 {
 	struct responder *r = &qp->resp;
 
 	if (qp->error)
-		qp->app.ended(qp, true, id, IBV_WC_WR_FLUSH_ERR);
+		qp->app.ended(qp, true, posted->id, IBV_WC_WR_FLUSH_ERR);
 	else if (r->recv_count < RECVS)
-		r->recv[(r->recv_first + r->recv_count++) % RECVS] = (struct receive){at, len, id};
+		r->recv[(r->recv_first + r->recv_count++) % RECVS] = *posted;
+}
+
+void qp_scatter(const struct receive *r, uint32_t offset, const uint8_t *data, uint32_t len)
+{
+	for (unsigned i = 0; i < r->pieces && len; i++) {
+		const struct piece *to = &r->piece[i];
+		const uint32_t n = offset < to->len ? MIN(len, to->len - offset) : 0;
+
+		if (n)
+			memcpy(to->at + offset, data, n);
+		offset = n ? 0 : offset - to->len;
+		data += n;
+		len -= n;
+	}
+}
+
+static const struct region *region_of(const struct qp *qp, uint32_t rkey)
+{
+	for (unsigned i = 0; i < qp->regions; i++)
+		if (qp->region[i].key == rkey && rkey)
+			return &qp->region[i];
+	return NULL;
+}
+
+static bool in_bounds(const struct region *m, uint64_t va, uint64_t len)
+{
+	if (mutant(M_KEY_BOUNDS))
+		return va >= m->va && va < m->va + m->len;
+	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);
+}
+
+uint8_t *qp_memory(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len, unsigned right)
+{
+	const struct region *m = region_of(qp, rkey);
+
+	if (!len && !mutant(M_KEY_ZERO))
+		return qp->buffer;
+	if (!m && qp->regions && mutant(M_KEY_UNKNOWN))
+		m = &qp->region[0];
+	if (!m || !in_bounds(m, va, len) || (m->other_pd && !mutant(M_KEY_PD)) ||
+	    (!(m->access & right) && !mutant(M_KEY_RIGHTS)))
+		return NULL;
+	return m->at + (va - m->va);
 }
 
 void qp_send(struct qp *qp, struct rocemu_hdrs *h, const uint8_t *payload, uint32_t len)

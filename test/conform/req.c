@@ -56,14 +56,14 @@ static void send_part(struct qp *qp, const struct wr *wr, uint32_t i)
 		.psn = psn_add(wr->psn, i),
 		.ackreq = last && qp->kind == QP_RC && !mutant(M_NO_ACKREQ),
 		.deth = {.qkey = qp->qkey, .sqpn = qp->qpn},
-		.reth = {.va = wr->va, .rkey = wr->rkey, .length = wr->len},
+		.reth = {.va = wr->va, .rkey = wr->rkey + mutant(M_RKEY_SENT), .length = wr->len},
 		.atomiceth = {wr->va, wr->rkey, wr->swap_add, wr->compare},
-		.imm = wr->imm,
+		.imm = mutant(M_IMM_SENT) ? 0 : wr->imm,
 		.ieth = wr->imm,
 	};
 	const bool data = rocemu_opcode_ops(h.opcode) & ROCEMU_OP_PAYLOAD;
 
-	qp_send(qp, &h, wr->at + i * qp->mtu, data ? len : 0);
+	qp_send(qp, &h, wr->at + i * qp->mtu, !data ? 0 : mutant(M_ZERO_SENT) && !len ? 4 : len);
 }
 
 /** All of a READ from packet i on. */
@@ -74,7 +74,9 @@ static void send_read(struct qp *qp, struct wr *wr, uint32_t i)
 		.opcode = ROCEMU_RC_READ_REQUEST,
 		.psn = psn_add(wr->psn, i),
 		.ackreq = true,
-		.reth = {.va = wr->va + skip, .rkey = wr->rkey, .length = wr->len - skip},
+		.reth = {.va = wr->va + skip,
+			 .rkey = wr->rkey + mutant(M_RKEY_SENT),
+			 .length = wr->len - skip},
 	};
 
 	wr->from = wr->got = i;
@@ -124,6 +126,8 @@ static void send_all(struct qp *qp)
 		struct wr *wr = at(r, i);
 		const uint32_t end = psn_add(wr->psn, wr->n);
 
+		if (wr->fence && reads && !mutant(M_FENCE))
+			break;
 		reads += wants_data(wr);
 		if (reads > r->depth && !mutant(M_READ_DEPTH))
 			break;
@@ -258,6 +262,11 @@ static void take_ack(struct qp *qp, uint32_t psn)
 	struct requester *r = &qp->req;
 	const struct wr *wr;
 
+	if (mutant(M_ACK_ALL))
+		psn = psn_add(r->end, ROCEMU_PSN_MASK);
+	if (mutant(M_ACK_ONE) && behind(psn, psn_add(at(r, 0)->psn, at(r, 0)->n)))
+		psn = psn_add(at(r, 0)->psn, at(r, 0)->n - 1);
+
 	if (acknowledge(qp, psn_add(psn, 1)) || !r->count)
 		return;
 	wr = at(r, 0);
@@ -360,7 +369,7 @@ static void take_response(struct qp *qp, struct wr *wr, const struct rocemu_pack
 		fail(qp, IBV_WC_LOC_LEN_ERR);
 		return;
 	}
-	memcpy(wr->at + done, p->payload, MIN(p->payload_len, want));
+	memcpy(wr->at + (mutant(M_READ_PLACE) ? 0 : done), p->payload, MIN(p->payload_len, want));
 	wr->got++;
 	progress(qp, psn_add(p->h.psn, 1));
 	if (wr->got == wr->n)
@@ -396,7 +405,9 @@ static void atomic_input(struct qp *qp, const struct rocemu_packet *p)
 	if (r->una != p->h.psn) {
 		implied_nak(qp);
 	} else if (wants_data(wr) && wr->opcode != ROCEMU_RC_READ_REQUEST) {
-		memcpy(wr->at, &p->h.atomicack, sizeof(p->h.atomicack));
+		const uint64_t value = mutant(M_ATOMIC_VALUE) ? 0 : p->h.atomicack;
+
+		memcpy(wr->at, &value, sizeof(value));
 		progress(qp, psn_add(p->h.psn, 1));
 		complete_first(qp);
 	} else {

@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-#include "base/bytes.h"
 #include "base/util.h"
 #include "responder.h"
 
@@ -72,36 +71,6 @@ static struct kept *keep(struct qp *qp, const struct rocemu_packet *p, uint32_t 
 	return k;
 }
 
-static const struct region *region_of(const struct qp *qp, uint32_t rkey)
-{
-	for (unsigned i = 0; i < qp->regions; i++)
-		if (qp->region[i].key == rkey)
-			return &qp->region[i];
-	return NULL;
-}
-
-static bool in_bounds(const struct region *m, uint64_t va, uint64_t len)
-{
-	if (mutant(M_KEY_BOUNDS))
-		return va >= m->va && va < m->va + m->len;
-	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);
-}
-
-/** Memory of a key, for a right. No bytes: the key is not looked at (C9-88). NULL: refused. */
-static uint8_t *memory(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len, unsigned right)
-{
-	const struct region *m = region_of(qp, rkey);
-
-	if (!len && !mutant(M_KEY_ZERO))
-		return qp->buffer;
-	if (!m && qp->regions && mutant(M_KEY_UNKNOWN))
-		m = &qp->region[0];
-	if (!m || !in_bounds(m, va, len) || (m->other_pd && !mutant(M_KEY_PD)) ||
-	    (!(m->access & right) && !mutant(M_KEY_RIGHTS)))
-		return NULL;
-	return m->at + (va - m->va);
-}
-
 static void send_read(struct qp *qp, uint32_t psn, const uint8_t *from, uint32_t len)
 {
 	const uint32_t n = packets(len, qp->mtu);
@@ -123,8 +92,8 @@ static void send_read(struct qp *qp, uint32_t psn, const uint8_t *from, uint32_t
 static void take_read(struct qp *qp, const struct rocemu_packet *p)
 {
 	struct responder *r = &qp->resp;
-	const uint8_t *from =
-		memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length, IBV_ACCESS_REMOTE_READ);
+	const uint8_t *from = qp_memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length,
+					IBV_ACCESS_REMOTE_READ);
 	const uint32_t n = packets(p->h.reth.length, qp->mtu);
 	struct kept *k;
 
@@ -153,14 +122,16 @@ static void send_atomic(struct qp *qp, const struct kept *k)
 	qp_send(qp, &h, NULL, 0);
 }
 
+/** Values in memory have the host's order. */
 static uint64_t execute(uint8_t *at, const struct rocemu_packet *p)
 {
-	const uint64_t old = get_be64(at), operand = p->h.atomiceth.swap_add;
+	uint64_t old, new;
 
-	if (p->h.opcode == ROCEMU_RC_FETCH_ADD)
-		put_be64(at, old + operand);
-	else if (old == p->h.atomiceth.compare)
-		put_be64(at, operand);
+	memcpy(&old, at, sizeof(old));
+	new = p->h.opcode == ROCEMU_RC_FETCH_ADD ? old + p->h.atomiceth.swap_add
+	      : old == p->h.atomiceth.compare	 ? p->h.atomiceth.swap_add
+						 : old;
+	memcpy(at, &new, sizeof(new));
 	return old;
 }
 
@@ -174,8 +145,8 @@ static void take_atomic(struct qp *qp, const struct rocemu_packet *p)
 		fatal(qp, ROCEMU_NAK_INV_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	at = memory(qp, p->h.atomiceth.rkey, p->h.atomiceth.va, ATOMIC_LEN,
-		    IBV_ACCESS_REMOTE_ATOMIC);
+	at = qp_memory(qp, p->h.atomiceth.rkey, p->h.atomiceth.va, ATOMIC_LEN,
+		       IBV_ACCESS_REMOTE_ATOMIC);
 	if (!at) {
 		fatal(qp, ROCEMU_NAK_REM_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
@@ -218,7 +189,8 @@ static void repeat_read(struct qp *qp, const struct rocemu_packet *p)
 		    p->h.reth.length > k->len - skip) &&
 		   !mutant(M_DUP_READ_WIDER)))
 		return;
-	from = memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length, IBV_ACCESS_REMOTE_READ);
+	from = qp_memory(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.length,
+			 IBV_ACCESS_REMOTE_READ);
 	if (from)
 		send_read(qp, mutant(M_DUP_READ_PART) ? k->psn : p->h.psn, from, p->h.reth.length);
 }
@@ -228,9 +200,9 @@ static void repeat_atomic(struct qp *qp, const struct rocemu_packet *p)
 	struct kept *k = find_kept(qp, p);
 
 	if (k && mutant(M_DUP_ATOMIC))
-		k->original = execute(memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
+		k->original = execute(qp_memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
 	if (k && mutant(M_DUP_ATOMIC_OTHER) && k->swap_add != p->h.atomiceth.swap_add)
-		execute(memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
+		execute(qp_memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
 	if (mutant(M_DUP_ATOMIC_SILENT))
 		return;
 	if (k && k->va == p->h.atomiceth.va && k->rkey == p->h.atomiceth.rkey &&
@@ -241,7 +213,7 @@ static void repeat_atomic(struct qp *qp, const struct rocemu_packet *p)
 /** A mutant's. */
 static void execute_again(struct qp *qp, const struct rocemu_packet *p)
 {
-	uint8_t *at = memory(qp, p->h.reth.rkey, p->h.reth.va, p->payload_len, ~0u);
+	uint8_t *at = qp_memory(qp, p->h.reth.rkey, p->h.reth.va, p->payload_len, ~0u);
 
 	if (at)
 		memcpy(at, p->payload, p->payload_len);
@@ -296,7 +268,9 @@ static bool allowed(const struct qp *qp, uint32_t ops)
 		need = IBV_ACCESS_REMOTE_READ;
 	else if (ops & ROCEMU_OP_ATOMIC)
 		need = IBV_ACCESS_REMOTE_ATOMIC;
-	else if (ops & (ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE))
+	if (ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC) && !qp->resp.depth && !mutant(M_NO_DEPTH))
+		return false;
+	if (ops & (ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE))
 		return false;
 	return (qp->access & need) == need || mutant(M_NOT_ENABLED);
 }
@@ -328,11 +302,6 @@ static bool reth_fits(const struct responder *r, const struct rocemu_packet *p, 
 	return ops & ROCEMU_OP_LAST ? p->payload_len == left : p->payload_len < left;
 }
 
-static bool takes_receive(uint32_t ops)
-{
-	return ops & ROCEMU_OP_SEND || ops & ROCEMU_OP_IMM;
-}
-
 /** There is no receive: the peer has to wait. It is told once; what follows is out of order. */
 static bool not_ready(struct qp *qp, uint32_t ops)
 {
@@ -348,13 +317,6 @@ static bool not_ready(struct qp *qp, uint32_t ops)
 	return true;
 }
 
-static void place_send(struct qp *qp, const struct rocemu_packet *p)
-{
-	const struct receive *to = &qp->resp.recv[qp->resp.recv_first];
-
-	memcpy(to->at + qp->resp.bytes, p->payload, p->payload_len);
-}
-
 /** @return false: it is refused by a NAK. */
 static bool place(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 {
@@ -367,10 +329,10 @@ static bool place(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 			      IBV_WC_LOC_LEN_ERR);
 			return false;
 		}
-		place_send(qp, p);
+		qp_scatter(&r->recv[r->recv_first], r->bytes, p->payload, p->payload_len);
 		return true;
 	}
-	at = memory(qp, r->rkey, r->va, r->left, IBV_ACCESS_REMOTE_WRITE);
+	at = qp_memory(qp, r->rkey, r->va, r->left, IBV_ACCESS_REMOTE_WRITE);
 	if (!at) {
 		fatal(qp, ROCEMU_NAK_REM_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;
@@ -457,6 +419,29 @@ static bool refused(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 	return true;
 }
 
+/**
+ * Only windows can be invalidated. Otherwise there is no answer, and the queue pair is in error
+ * (9.9.3, class J).
+ */
+static bool invalidate(struct qp *qp, uint32_t key)
+{
+	for (unsigned i = 0; i < qp->regions; i++) {
+		struct region *w = &qp->region[i];
+
+		if (!w->window || w->key != key)
+			continue;
+		if (!mutant(M_INV_WINDOW))
+			w->access = 0;
+		return true;
+	}
+	if (mutant(M_INV_TAKEN))
+		return true;
+	if (mutant(M_INV_NAK))
+		send_nak(qp, ROCEMU_NAK_REM_ACCESS);
+	qp_error(qp);
+	return false;
+}
+
 /** The packet that is expected. */
 static void in_order(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 {
@@ -465,14 +450,8 @@ static void in_order(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 		return;
 	if (refused(qp, p, ops) || not_ready(qp, ops))
 		return;
-	/* Class J of 9.9.2.4: nothing here can be invalidated. No answer; the queue pair is in
-	 * error. */
-	if (ops & ROCEMU_OP_INV && !mutant(M_INV_TAKEN)) {
-		if (mutant(M_INV_NAK))
-			send_nak(qp, ROCEMU_NAK_REM_ACCESS);
-		qp_error(qp);
+	if (ops & ROCEMU_OP_INV && !invalidate(qp, p->h.ieth))
 		return;
-	}
 	if (ops & ROCEMU_OP_READ_REQ)
 		take_read(qp, p);
 	else if (ops & ROCEMU_OP_ATOMIC)

@@ -20,6 +20,7 @@
 enum {
 	RECVS = 512, /* of a queue pair, posted */
 	WRS = 16,    /* requests of a queue pair, not complete */
+	PIECES = 4,
 	EARLY = 64,
 	KEPT = 16,	   /* READs and atomics that may be repeated */
 	BUFFER = 64 << 10, /* bytes of a queue pair */
@@ -66,14 +67,20 @@ struct region {
 	uint64_t va;
 	uint32_t len;
 	unsigned access; /* enum ibv_access_flags */
-	bool other_pd;
+	bool other_pd, window;
 	uint8_t *at;
+};
+
+struct piece {
+	uint8_t *at;
+	uint32_t len;
 };
 
 /** A posted receive. */
 struct receive {
-	uint8_t *at;
-	uint32_t len;
+	struct piece piece[PIECES];
+	unsigned pieces;
+	uint32_t len; /* of all */
 	uint64_t id;
 };
 
@@ -109,7 +116,7 @@ struct responder {
 struct wr {
 	uint64_t id;
 	uint8_t opcode; /* RC_SEND_ONLY, RC_WRITE_ONLY, RC_READ_REQUEST and the like */
-	bool signaled;
+	bool signaled, fence;
 	uint32_t imm;	 /* or the key to invalidate */
 	uint32_t psn, n; /* PSNs: n from psn on */
 	uint8_t *at;
@@ -169,7 +176,7 @@ struct qp {
 	uint32_t mtu;
 	unsigned access; /* enum ibv_access_flags */
 	uint32_t qkey;
-	const struct region *region; /* borrowed */
+	struct region *region; /* borrowed */
 	unsigned regions;
 	uint64_t cnp_at; /* 0: none was sent */
 	struct responder resp;
@@ -189,7 +196,11 @@ uint64_t qp_timers(uint64_t now);
 void qp_send(struct qp *qp, struct rocemu_hdrs *h, const uint8_t *payload, uint32_t len);
 /** To the error state: what is posted is flushed. */
 void qp_error(struct qp *qp);
-void qp_post_recv(struct qp *qp, uint8_t *at, uint32_t len, uint64_t id);
+void qp_post_recv(struct qp *qp, const struct receive *r);
+/** Copy to the receive, from its byte `offset` on. */
+void qp_scatter(const struct receive *r, uint32_t offset, const uint8_t *data, uint32_t len);
+/** Memory of a key, for a right. No bytes: the key is not looked at (C9-88). NULL: refused. */
+uint8_t *qp_memory(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len, unsigned right);
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {
@@ -206,6 +217,11 @@ static inline uint32_t packets(uint32_t len, uint32_t mtu)
 void resp_input(struct qp *qp, const struct input *in);
 void uc_input(struct qp *qp, const struct input *in);
 void ud_input(struct qp *qp, const struct input *in);
+
+static inline bool takes_receive(uint32_t ops)
+{
+	return ops & (ROCEMU_OP_SEND | ROCEMU_OP_IMM);
+}
 
 /** What all services check of a request's length. */
 bool length_fits(const struct qp *qp, const struct rocemu_packet *p, uint32_t ops);

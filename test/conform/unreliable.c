@@ -37,16 +37,33 @@ static bool uc_in_sequence(struct responder *r, const struct rocemu_packet *p, u
 	return r->message == (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) && !gap;
 }
 
-/** There are no keys that the peer could know, so no WRITE has an effect. */
+static bool uc_write(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
+{
+	struct responder *r = &qp->resp;
+	uint8_t *at;
+
+	if (p->payload_len > r->left || (ops & ROCEMU_OP_LAST && p->payload_len != r->left))
+		return false;
+	at = qp_memory(qp, r->rkey, r->va, r->left, IBV_ACCESS_REMOTE_WRITE);
+	if (!at || !(qp->access & IBV_ACCESS_REMOTE_WRITE))
+		return false;
+	memcpy(at, p->payload, p->payload_len);
+	r->va += p->payload_len;
+	r->left -= p->payload_len;
+	return true;
+}
+
 static bool uc_place(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 {
 	struct responder *r = &qp->resp;
 	const struct receive *to = &r->recv[r->recv_first];
 
-	if (!(ops & ROCEMU_OP_SEND) || !r->recv_count || !length_fits(qp, p, ops) ||
-	    r->bytes + p->payload_len > to->len)
+	if (!length_fits(qp, p, ops) || (takes_receive(ops) && !r->recv_count))
 		return false;
-	memcpy(to->at + r->bytes, p->payload, p->payload_len);
+	if (ops & ROCEMU_OP_WRITE ? !uc_write(qp, p, ops) : r->bytes + p->payload_len > to->len)
+		return false;
+	if (ops & ROCEMU_OP_SEND)
+		qp_scatter(to, r->bytes, p->payload, p->payload_len);
 	r->bytes += p->payload_len;
 	return true;
 }
@@ -63,6 +80,9 @@ void uc_input(struct qp *qp, const struct input *in)
 	if (ops & ROCEMU_OP_FIRST) {
 		r->message = ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE);
 		r->bytes = 0;
+		r->va = in->p.h.reth.va;
+		r->rkey = in->p.h.reth.rkey;
+		r->left = in->p.h.reth.length;
 	}
 	if (!uc_place(qp, &in->p, ops)) {
 		lose(qp);
@@ -71,11 +91,12 @@ void uc_input(struct qp *qp, const struct input *in)
 	if (!(ops & ROCEMU_OP_LAST))
 		return;
 	r->message = 0;
-	take_receive(qp, r->bytes, &in->p);
+	if (takes_receive(ops))
+		take_receive(qp, r->bytes, &in->p);
 }
 
 /** In front of the payload: of IPv4 the header is in the last 20 bytes (annex A17.4.5.2). */
-static void place_grh(uint8_t *at, const struct input *in)
+static void make_grh(uint8_t *at, const struct input *in)
 {
 	const bool ipv4 = rocemu_gid_is_ipv4(&in->src);
 	const struct rocemu_grh g = {
@@ -90,8 +111,10 @@ static void place_grh(uint8_t *at, const struct input *in)
 	};
 
 	rocemu_grh_encode(&g, at);
-	if (ipv4 && mutant(M_UD_GRH))
-		memmove(at, at + IPV4_LEN, IPV4_LEN);
+	if (ipv4 && mutant(M_UD_GRH)) {
+		memcpy(at, at + IPV4_LEN, IPV4_LEN);
+		memset(at + IPV4_LEN, 0, IPV4_LEN);
+	}
 }
 
 void ud_input(struct qp *qp, const struct input *in)
@@ -99,6 +122,7 @@ void ud_input(struct qp *qp, const struct input *in)
 	struct responder *r = &qp->resp;
 	const struct rocemu_packet *p = &in->p;
 	const struct receive *to = &r->recv[r->recv_first];
+	uint8_t grh[GRH_LEN];
 	const uint32_t qkey = p->h.deth.qkey;
 
 	if (qkey != qp->qkey && !mutant(M_UD_QKEY))
@@ -110,7 +134,8 @@ void ud_input(struct qp *qp, const struct input *in)
 			qp_error(qp);
 		return;
 	}
-	place_grh(to->at, in);
-	memcpy(to->at + GRH_LEN, p->payload, p->payload_len);
+	make_grh(grh, in);
+	qp_scatter(to, 0, grh, sizeof(grh));
+	qp_scatter(to, GRH_LEN, p->payload, p->payload_len);
 	take_receive(qp, GRH_LEN + p->payload_len, p);
 }
