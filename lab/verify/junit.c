@@ -2,18 +2,9 @@
 /* The findings as JUnit's XML: a suite for each capture, a test for each rule. */
 #include <inttypes.h>
 
+#include "base/xml.h"
 #include "report.h"
 #include "verify.h"
-
-static void escaped(FILE *f, const char *text)
-{
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if (*p == '&' || *p == '<' || *p == '>' || *p == '"' || *p >= 0x7f)
-			fprintf(f, "&#%u;", *p);
-		else
-			fputc(*p >= 0x20 || *p == '\n' ? *p : ' ', f);
-	}
-}
 
 struct one_rule {
 	FILE *f;
@@ -34,7 +25,7 @@ static void place(const struct verify *v, const struct flow *f, const struct fin
 	if (f != NULL && f->index != 0)
 		fprintf(o->f, ", connection %u", f->index);
 	fputs(": ", o->f);
-	escaped(o->f, n->text);
+	xml_text(o->f, n->text);
 	fputc('\n', o->f);
 }
 
@@ -45,7 +36,7 @@ static void test_of_rule(const struct verify *v, FILE *f, const char *name, enum
 	struct one_rule o = {f, rule};
 
 	fputs("<testcase classname=\"", f);
-	escaped(f, name);
+	xml_text(f, name);
 	fprintf(f, "\" name=\"%s\"", rules[rule].id);
 	if (v->by_rule[rule] == 0) {
 		fputs(v->ignored[rule] ? "><skipped/></testcase>\n" : "/>\n", f);
@@ -55,14 +46,14 @@ static void test_of_rule(const struct verify *v, FILE *f, const char *name, enum
 	if (rules[rule].severity >= least) {
 		fprintf(f, " type=\"%s\" message=\"%" PRIu64 " times: ",
 			severity_names[rules[rule].severity], v->by_rule[rule]);
-		escaped(f, rules[rule].line);
+		xml_text(f, rules[rule].line);
 		fputc('"', f);
 	}
 	fputc('>', f);
 	for_each_finding(v, place, &o);
-	escaped(f, rules[rule].text);
+	xml_text(f, rules[rule].text);
 	fputs("\nWhat to do: ", f);
-	escaped(f, advices[rule].remedy);
+	xml_text(f, advices[rule].remedy);
 	fprintf(f, "</%s>\n</testcase>\n", kind);
 }
 
@@ -81,7 +72,7 @@ void verify_junit(const struct verify *v, FILE *f, const char *name, enum severi
 		skipped += v->ignored[i];
 	}
 	fputs("<testsuite name=\"", f);
-	escaped(f, name);
+	xml_text(f, name);
 	fprintf(f, "\" tests=\"%u\" failures=\"%u\" skipped=\"%u\" errors=\"0\">\n",
 		(unsigned)RULE_COUNT, failures, skipped);
 	for (unsigned i = 0; i < RULE_COUNT; i++)
@@ -92,11 +83,11 @@ void verify_junit(const struct verify *v, FILE *f, const char *name, enum severi
 void verify_junit_unusable(FILE *f, const char *name, const char *why)
 {
 	fputs("<testsuite name=\"", f);
-	escaped(f, name);
+	xml_text(f, name);
 	fputs("\" tests=\"1\" failures=\"0\" errors=\"1\">\n<testcase classname=\"", f);
-	escaped(f, name);
+	xml_text(f, name);
 	fputs("\" name=\"readable\"><error message=\"", f);
-	escaped(f, why);
+	xml_text(f, why);
 	fputs("\"/></testcase>\n</testsuite>\n", f);
 }
 
