@@ -39,6 +39,8 @@ enum {
 	OPT_DRY_RUN,
 	OPT_NAME,
 	OPT_JSON,
+	OPT_JUNIT,
+	OPT_TAP,
 	OPT_KNOWN,
 	OPT_REPEAT,
 	OPT_FAIL_ON,
@@ -69,6 +71,8 @@ static const struct cli_option options[] = {
 	 "Also addresses that are neither private, link-local nor loopback"},
 	{OPT_JSON, "json", "FILE", "Write the results as JSON; \"-\": to standard output",
 	 CLI_FILE},
+	{OPT_JUNIT, "junit", "FILE", "The same as JUnit's XML", CLI_FILE},
+	{OPT_TAP, "tap", "FILE", "The same as TAP", CLI_FILE},
 	{OPT_NAME, "name", "TEXT", "The device's name in what is written, as \"NIC-7 fw 1.2\""},
 	{OPT_VERBOSE, "verbose", NULL, "Print each line of each case, and what came of it"},
 	CLI_HELP,
@@ -97,7 +101,7 @@ enum fail_on { FAIL_NEVER, FAIL_FAIL, FAIL_WARN, FAIL_INCONCLUSIVE };
 static const char *const fail_on_text[] = {"never", "fail", "warn", "inconclusive"};
 
 /* Of command_options.output. */
-enum { OUTPUT_JSON, OUTPUTS };
+enum { OUTPUT_JSON, OUTPUT_JUNIT, OUTPUT_TAP, OUTPUTS };
 
 struct command_options {
 	const char *self;
@@ -453,6 +457,12 @@ static bool read_option(struct command_options *c, int option)
 	case OPT_JSON:
 		c->output[OUTPUT_JSON].path = optarg;
 		return true;
+	case OPT_JUNIT:
+		c->output[OUTPUT_JUNIT].path = optarg;
+		return true;
+	case OPT_TAP:
+		c->output[OUTPUT_TAP].path = optarg;
+		return true;
 	default:
 		return false;
 	}
@@ -465,7 +475,9 @@ int tool_conform(int argc, char **argv)
 				    .repeat = 1,
 				    .fail_on = FAIL_FAIL,
 				    .o = {.mtu = MTU, .patience_ms = PATIENCE_MS},
-				    .output = {[OUTPUT_JSON] = {"--json", conform_json}}};
+				    .output = {[OUTPUT_JSON] = {"--json", conform_json},
+					       [OUTPUT_JUNIT] = {"--junit", conform_junit},
+					       [OUTPUT_TAP] = {"--tap", conform_tap}}};
 	int opt, code = TOOL_USAGE;
 	bool good = true;
 

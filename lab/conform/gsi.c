@@ -149,12 +149,13 @@ int gsi_hello(struct conform_session *s)
 	int error = -ETIMEDOUT;
 
 	gsi_req(s, &m);
-	for (unsigned i = 0; i < HELLO_TRIES && error; i++) {
+	s->hello = m.req.local_comm_id;
+	for (unsigned i = 0; i < HELLO_TRIES && error == -ETIMEDOUT; i++) {
 		error = gsi_send(s, &m);
-		if (error)
-			return error;
-		error = gsi_wait(s, m.req.local_comm_id, HELLO_MS, &answer);
+		if (!error)
+			error = gsi_wait(s, m.req.local_comm_id, HELLO_MS, &answer);
 	}
+	s->hello = 0;
 	return error;
 }
 

@@ -93,18 +93,26 @@ void conform_ladder(FILE *f, const struct conform_result *r, unsigned indent, un
 {
 	const unsigned left = indent + 15;
 	const unsigned inner = width > left + LABEL_LEAST ? width - left : LABEL_LEAST;
+	unsigned rows = 0;
 
 	if (!r->packets)
 		return;
 	fprintf(f, "%*s       time  tester%*s\n", (int)indent, "", (int)inner - 4, "device");
-	for (unsigned i = 0; i < r->packets && i < ROWS; i++) {
-		const uint64_t ns = r->packet[i].ns, first = r->packet[0].ns;
+	for (unsigned i = 0; i < r->packets && rows < ROWS; i++) {
+		const struct conform_packet *p = &r->packet[i];
 
+		if (p->hello && i && r->packet[i - 1].hello)
+			continue;
 		fprintf(f, "%*s%8.3f ms  |", (int)indent, "",
-			(double)(ns > first ? ns - first : 0) / 1e6);
-		arrow(f, &r->packet[i], inner);
+			(double)(p->ns - r->packet[0].ns) / 1e6);
+		if (p->hello)
+			fprintf(f, "%*s%-*s", (int)inner / 2 - 14, "",
+				(int)(inner - inner / 2) + 14, "(QP 1 is asked, and answers)");
+		else
+			arrow(f, p, inner);
 		fputs("|\n", f);
+		rows++;
 	}
-	if (r->packets > ROWS)
-		fprintf(f, "%*s%u more packets\n", (int)indent + 13, "", r->packets - ROWS);
+	if (rows == ROWS)
+		fprintf(f, "%*sand more\n", (int)indent + 13, "");
 }

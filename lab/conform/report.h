@@ -68,11 +68,23 @@ void conform_time_text(uint64_t ns, char *to, size_t size);
 /** The command that carries this case out again, alone. */
 void conform_again(FILE *f, const struct conform_report *p, const struct conform_case *c);
 
+/** Text of several lines, each behind blanks. */
+void conform_indented(FILE *f, const char *text, unsigned indent);
+/** "recovery keeps": a line for each name. */
+void conform_measures(FILE *f, const struct conform_result *r, unsigned indent);
+/** The clause, what differs, the packets, the command: lines behind blanks. */
+void conform_details(FILE *f, const struct conform_report *p, const struct conform_result *r,
+		     unsigned indent, unsigned width);
+
 /* ---- outputs ---- */
 
 /** A case in a line: ID, level, clause, peer, sentence; with, all: its text. */
 void conform_report_case(FILE *f, const struct conform_case *c, bool all);
 /** json.c */
 void conform_json(FILE *f, const struct conform_report *p);
+/** junit.c */
+void conform_junit(FILE *f, const struct conform_report *p);
+/** tap.c */
+void conform_tap(FILE *f, const struct conform_report *p);
 
 #endif

@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rocemu/mad.h>
+
+#include "base/bytes.h"
 #include "base/rng.h"
 #include "base/util.h"
 #include "conform/session.h"
@@ -40,6 +43,16 @@ static bool own_address(const struct rocemu_gid *target, char text[INET6_ADDRSTR
 	return good;
 }
 
+/** Of the question to QP 1, or of its answer: by the communication ID behind the MAD's header. */
+static bool is_hello(const struct conform_session *s, const struct wire_packet *p)
+{
+	enum { LOCAL_ID = ROCEMU_BTH_LEN + 8 + 24, REMOTE_ID = LOCAL_ID + 4 };
+
+	return s->hello && p->len >= REMOTE_ID + 4 &&
+	       (get_be32(p->data + 4) & ROCEMU_QPN_MASK) == ROCEMU_GSI_QPN &&
+	       get_be32(p->data + (p->sent ? LOCAL_ID : REMOTE_ID)) == s->hello;
+}
+
 static void tap(void *arg, const struct wire_packet *p)
 {
 	struct conform_session *s = arg;
@@ -66,6 +79,7 @@ static void tap(void *arg, const struct wire_packet *p)
 	if (!to->data)
 		return;
 	memcpy(to->data, p->data, p->len);
+	to->hello = is_hello(s, p);
 	if (s->world) {
 		to->sq_psn = s->world->setup.sq_psn;
 		to->rq_psn = s->world->setup.rq_psn;
@@ -158,6 +172,19 @@ void conform_close(struct conform_session *s)
 struct rocemu_gid conform_gid(const struct conform_session *s)
 {
 	return wire_gid(s->wire);
+}
+
+/** The kernel's times of what came are earlier than the reading of it. */
+static void sort_packets(struct conform_session *s)
+{
+	for (unsigned i = 1; i < s->packets; i++) {
+		const struct conform_packet p = s->packet[i];
+		unsigned k = i;
+
+		for (; k && s->packet[k - 1].ns > p.ns; k--)
+			s->packet[k] = s->packet[k - 1];
+		s->packet[k] = p;
+	}
 }
 
 /* ---- what there is at the device ---- */
@@ -295,6 +322,7 @@ void conform_run(struct conform_session *s, const struct conform_case *c, struct
 	else
 		r->verdict = judge(s, c, r);
 	r->ns = conform_now() - begin;
+	sort_packets(s);
 	r->packet = s->packet;
 	r->packets = s->packets;
 	s->packet = NULL;

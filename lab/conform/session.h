@@ -39,8 +39,9 @@ struct conform_session {
 	const struct conform_case *c;	     /* at hand */
 	enum scenario_peer_program kind;     /* of the peer that it has */
 	const struct conform_world *world;   /* its queue pair, borrowed; or NULL */
-	bool ending;			     /* packets from now on are none of the case */
-	uint64_t window_ns;		     /* since when sent packets were sent */
+	uint32_t hello;	    /* communication ID of the question to QP 1 while it is asked, or 0 */
+	bool ending;	    /* packets from now on are none of the case */
+	uint64_t window_ns; /* since when sent packets were sent */
 	unsigned sent;
 	struct conform_packet *packet; /* owned; of the case at hand */
 	unsigned packets, room;

@@ -39,47 +39,6 @@ static const char *off(const struct conform_text *t)
 
 /* ---- a result ---- */
 
-/** "recovery keeps; nak_latency 12.3 us" */
-static void put_measures(FILE *f, const struct conform_result *r)
-{
-	struct conform_series s;
-	char text[512];
-
-	for (unsigned at = 0; conform_series_next(r, &at, &s);) {
-		conform_series_text(&s, text, sizeof(text));
-		fprintf(f, "%*s%s\n", INDENT, "", text);
-	}
-}
-
-/** Text of several lines, each behind blanks. */
-static void put_indented(FILE *f, const char *text)
-{
-	while (*text) {
-		const size_t len = strcspn(text, "\n");
-
-		fprintf(f, "%*s%.*s\n", INDENT, "", (int)len, text);
-		text += len + (text[len] != 0);
-	}
-}
-
-static void put_difference(const struct conform_text *t, const struct conform_report *p,
-			   const struct conform_result *r)
-{
-	const struct scenario_line *line = conform_line(r);
-
-	fprintf(t->f, "%*s%s, IBTA %s\n", INDENT, "", conform_level_text[r->c->about.level],
-		r->c->about.clause);
-	if (line)
-		fprintf(t->f, "%*s%s:%u: %s\n", INDENT, "", r->c->s->file, line->number,
-			line->text + strspn(line->text, " \t"));
-	put_indented(t->f, r->text ? r->text : "");
-	put_measures(t->f, r);
-	conform_ladder(t->f, r, INDENT, t->width);
-	fprintf(t->f, "%*sAgain: ", INDENT, "");
-	conform_again(t->f, p, r->c);
-	fputs("\n\n", t->f);
-}
-
 static void put_result(const struct conform_text *t, const struct conform_report *p,
 		       const struct conform_result *r)
 {
@@ -88,11 +47,12 @@ static void put_result(const struct conform_text *t, const struct conform_report
 	if (r->known)
 		fprintf(t->f, "%*sknown: %s\n", INDENT, "", r->known);
 	if (r->verdict == CONFORM_FAIL || r->verdict == CONFORM_WARN) {
-		put_difference(t, p, r);
+		conform_details(t->f, p, r, INDENT, t->width);
+		fputc('\n', t->f);
 		return;
 	}
-	put_indented(t->f, r->text ? r->text : "");
-	put_measures(t->f, r);
+	conform_indented(t->f, r->text ? r->text : "", INDENT);
+	conform_measures(t->f, r, INDENT);
 }
 
 /* ---- a family on a terminal ---- */
