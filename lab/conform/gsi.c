@@ -18,7 +18,8 @@ enum {
 	RETRIES = 15,
 	RATE = 3, /* 10 Gbit/s, as there has to be one */
 	ACK_TIMEOUT = 14,
-	NOISE = 100, /* questions */
+	HELLO_QPN = 0xfffffe, /* of no queue pair */
+	NOISE = 100,	      /* questions */
 };
 
 bool gsi_take(void *session, const struct wire_packet *p)
@@ -149,6 +150,8 @@ int gsi_hello(struct conform_session *s)
 	int error = -ETIMEDOUT;
 
 	gsi_req(s, &m);
+	/* A REQ with the QPN of a connection would end that (IBTA 12.9.8.3.1, stale connection). */
+	m.req.local_qpn = HELLO_QPN;
 	s->hello = m.req.local_comm_id;
 	for (unsigned i = 0; i < HELLO_TRIES && error == -ETIMEDOUT; i++) {
 		error = gsi_send(s, &m);
