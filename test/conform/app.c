@@ -13,7 +13,7 @@ enum {
 	RNR_TIMER = 12,
 	RPING_MESSAGE = 16,
 	RPING_DATA = 1024, /* in the buffer: behind the messages */
-	RPING_SIZE_MAX = BUFFER - RPING_DATA - 1,
+	RPING_SIZE_MAX = 65535,
 };
 
 static void post_buffer(struct qp *qp, uint32_t len)
@@ -83,7 +83,7 @@ void pingpong_start(struct qp *qp, uint32_t size)
 	qp->req.retry_cnt = qp->req.retries = 7;
 	qp->req.rnr_retry = qp->req.rnr_retries = 7;
 	qp->req.depth = 1;
-	memset(qp->buffer, PINGPONG_FILL, sizeof(qp->buffer));
+	memset(qp->buffer, PINGPONG_FILL, size + ROCEMU_GRH_LEN);
 	for (unsigned i = 0; i < PINGPONG_RECVS; i++)
 		post_buffer(qp, size + (qp->kind == QP_UD ? 40 : 0));
 }
@@ -169,7 +169,7 @@ void rping_start(struct qp *qp, struct cm_conn *conn)
 	qp->app = (struct app){rping_received, rping_completed, rping_ended, no_event};
 	qp->app.conn = conn;
 	qp->resp.rnr_timer = RNR_TIMER;
-	memset(qp->buffer, 0, sizeof(qp->buffer));
+	memset(qp->buffer, 0, RPING_DATA + RPING_SIZE_MAX + 1);
 	post_buffer(qp, RPING_MESSAGE);
 	post_buffer(qp, RPING_MESSAGE);
 }

@@ -171,7 +171,7 @@ static void connect_req(const struct input *in, const struct rocemu_cm_msg *m)
 	c->req = m->req;
 	set_qp(c, qp);
 	make_rep(c);
-	c->tries = m->req.max_cm_retries;
+	c->tries = mutant(M_RTU_LOST) ? 0 : m->req.max_cm_retries;
 	c->deadline = net_now() + timeout_ns(m->req.local_cm_timeout);
 	send_last(c);
 }
@@ -200,11 +200,22 @@ static void req_input_cm(const struct input *in, const struct rocemu_cm_msg *m)
 	}
 	if (c && c->tid == m->tid)
 		return;
+	if (req->transport != ROCEMU_CM_RC && !mutant(M_TRANSPORT)) {
+		reject(in, m, ROCEMU_CM_REJ_TRANSPORT, ROCEMU_CM_TO_REQ, req->local_comm_id);
+		return;
+	}
+	if (c && !mutant(M_REUSED_ID)) {
+		reject(in, m, ROCEMU_CM_REJ_DUPLICATE_COMM_ID, ROCEMU_CM_TO_REQ,
+		       req->local_comm_id);
+		return;
+	}
 	c = find_req(in, req, true);
 	if (c && !mutant(M_CM_STALE))
 		stale(c, in, m);
 	else if (mutant(M_LID_FIELDS) && req->primary.remote_lid != LID)
 		reject(in, m, ROCEMU_CM_REJ_PRIMARY_LID, ROCEMU_CM_TO_REQ, req->local_comm_id);
+	else if (is_rping(req) && (req->path_mtu < 1 || req->path_mtu > (mutant(M_CM_MTU) ? 3 : 5)))
+		reject(in, m, ROCEMU_CM_REJ_MTU, ROCEMU_CM_TO_REQ, req->local_comm_id);
 	else if (is_rping(req))
 		connect_req(in, m);
 	else if (!mutant(M_HELLO_SILENT))

@@ -43,6 +43,10 @@
 	X(M_DREQ_AGAIN,       "dreq-again",       "cm/again",         "a repeated DREQ has no answer") \
 	X(M_DREQ_SILENT,      "dreq-silent",      "cm/again",         "a DREQ has no answer") \
 	X(M_CM_STALE,         "stale",            "cm/stale",         "a REQ with the QPN of a connection makes another one") \
+	X(M_TRANSPORT,        "transport",        "cm/transport",     "a REQ may be for any transport") \
+	X(M_CM_MTU,           "cm-mtu",           "cm/mtu",           "a REQ with a path MTU above 1024 is rejected") \
+	X(M_REUSED_ID,        "reused-id",        "cm/reused-id",     "a communication ID may be used twice") \
+	X(M_RTU_LOST,         "rtu-lost",         "cm/rtu-lost",      "a REP is not repeated") \
 	X(M_IN_ICRC,          "in-icrc",          "in/icrc",          "the ICRC is not checked") \
 	X(M_IN_SOURCE,        "in-source",        "in/source",        "the source address is not checked") \
 	X(M_IN_SERVICE,       "in-service",       "in/service",       "opcodes of other services are taken") \

@@ -22,8 +22,8 @@ enum {
 	WRS = 16,    /* requests of a queue pair, not complete */
 	PIECES = 4,
 	EARLY = 64,
-	KEPT = 16,	   /* READs and atomics that may be repeated */
-	BUFFER = 64 << 10, /* bytes of a queue pair */
+	KEPT = 16,	    /* READs and atomics that may be repeated */
+	BUFFER = 128 << 10, /* bytes of a queue pair */
 	QPS = 256,
 	DEVICE_MTU = 4096,
 };
