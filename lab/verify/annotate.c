@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,18 +12,12 @@
 #include "base/bytes.h"
 #include "report.h"
 #include "verify.h"
+#include "capture/block-writer.h"
 #include "capture/blocks.h"
 
 enum {
 	MOST_COMMENTS = 32, /* of one block; the rest is only counted */
-	COMMENT_ROOM = 1024,
 	SECTION_LENGTH = 16,
-	BLOCK_SECTION_TYPE = 0x0a0d0d0a,
-	BLOCK_INTERFACE_TYPE = 1,
-	BLOCK_ENHANCED_TYPE = 6,
-	ORDER_MAGIC = 0x1a2b3c4d,
-	OPT_COMMENT = 1,
-	OPT_TSRESOL = 9,
 };
 
 struct note {
@@ -33,98 +26,15 @@ struct note {
 };
 
 struct copy {
-	FILE *out;	    /* owned */
-	struct note *notes; /* owned; by frame */
+	FILE *out;	       /* owned */
+	struct block_writer w; /* of out */
+	struct note *notes;    /* owned; by frame */
 	size_t n, room, next;
 	const struct verify *v;
 	struct blocks *in; /* owned */
-	uint8_t *block;	   /* owned: the block that is made */
-	size_t len, most;
-	bool out_of_memory;
 	uint64_t frame;
 	bool section_done;
 };
-
-/* ---- the block that is made ---- */
-
-static void put(struct copy *c, const void *p, size_t n)
-{
-	uint8_t *bigger;
-
-	if (c->len + n > c->most) {
-		size_t most = (c->len + n) * 2;
-
-		bigger = realloc(c->block, most);
-		if (bigger == NULL) {
-			c->out_of_memory = true;
-			return;
-		}
-		c->block = bigger;
-		c->most = most;
-	}
-	if (n != 0)
-		memcpy(c->block + c->len, p, n);
-	c->len += n;
-}
-
-static void encode32(const struct copy *c, uint8_t *p, uint32_t v)
-{
-	if (blocks_big_endian(c->in) && blocks_are_pcapng(c->in))
-		put_be32(p, v);
-	else
-		put_le32(p, v);
-}
-
-static void put32(struct copy *c, uint32_t v)
-{
-	uint8_t b[4];
-
-	encode32(c, b, v);
-	put(c, b, sizeof(b));
-}
-
-/* Two numbers of 16 bits. */
-static void put16x2(struct copy *c, uint16_t first, uint16_t second)
-{
-	bool big = blocks_big_endian(c->in) && blocks_are_pcapng(c->in);
-
-	put32(c, big ? (uint32_t)first << 16 | second : (uint32_t)second << 16 | first);
-}
-
-static void put_padded(struct copy *c, const void *p, size_t n)
-{
-	static const uint8_t zeros[4];
-
-	put(c, p, n);
-	put(c, zeros, -n & 3);
-}
-
-__attribute__((format(printf, 2, 3))) static void put_comment(struct copy *c, const char *fmt, ...)
-{
-	char text[COMMENT_ROOM];
-	va_list ap;
-	size_t n;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	n = strlen(text);
-	put16x2(c, OPT_COMMENT, (uint16_t)n);
-	put_padded(c, text, n);
-}
-
-/* Close the block: its end of options and its length at both ends. @return 0, or -errno. */
-static int finish_block(struct copy *c)
-{
-	put32(c, 0);
-	put32(c, (uint32_t)c->len + 4);
-	if (c->out_of_memory)
-		return -ENOMEM;
-	encode32(c, c->block + 4, (uint32_t)c->len);
-	if (fwrite(c->block, 1, c->len, c->out) != c->len)
-		return errno != 0 ? -errno : -EIO;
-	return 0;
-}
 
 /* ---- comments ---- */
 
@@ -133,9 +43,9 @@ static void comment_finding(struct copy *c, const struct finding *n)
 	const struct rule *r = &rules[n->rule];
 	bool inside = (n->number & SEGMENT_MASK) != 0;
 
-	put_comment(c, "rocemu %s %s: %s%s%s%s (%s)", severity_names[r->severity], r->id,
-		    inside ? "packet " : "", inside ? packet_name(n->number) : "",
-		    inside ? ": " : "", r->line, n->text);
+	block_put_comment(&c->w, "rocemu %s %s: %s%s%s%s (%s)", severity_names[r->severity], r->id,
+			  inside ? "packet " : "", inside ? packet_name(n->number) : "",
+			  inside ? ": " : "", r->line, n->text);
 }
 
 static void comment_frame(struct copy *c, uint64_t frame)
@@ -152,7 +62,7 @@ static void comment_frame(struct copy *c, uint64_t frame)
 		done += done < MOST_COMMENTS;
 	}
 	if (more != 0)
-		put_comment(c, "rocemu: %u more findings", more);
+		block_put_comment(&c->w, "rocemu: %u more findings", more);
 }
 
 /* On the capture as a whole. */
@@ -161,11 +71,11 @@ static void comment_section(struct copy *c)
 	const struct verify *v = c->v;
 	unsigned done = 0;
 
-	put_comment(c,
-		    "rocemu verify: %s, %" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64
-		    " notes; display filter: frame.comment contains \"rocemu error\"",
-		    verdict_name(v), v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN],
-		    v->by_severity[SEV_NOTE]);
+	block_put_comment(&c->w,
+			  "rocemu verify: %s, %" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64
+			  " notes; display filter: frame.comment contains \"rocemu error\"",
+			  verdict_name(v), v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN],
+			  v->by_severity[SEV_NOTE]);
 	for (size_t i = c->n; i-- > 0 && c->notes[i].frame == UINT64_MAX && done < MOST_COMMENTS;
 	     done++)
 		comment_finding(c, c->notes[i].finding);
@@ -201,16 +111,9 @@ static size_t options_end(const struct copy *c, const struct block *b)
 }
 
 /* A packet block from its parts, as far as its options. */
-static void begin_enhanced(struct copy *c, const struct block *b, uint64_t ticks)
+static void begin_packet(struct copy *c, const struct block *b, uint64_t ticks)
 {
-	put32(c, BLOCK_ENHANCED_TYPE);
-	put32(c, 0);
-	put32(c, b->interface);
-	put32(c, (uint32_t)(ticks >> 32));
-	put32(c, (uint32_t)ticks);
-	put32(c, b->caplen);
-	put32(c, b->len);
-	put_padded(c, b->data, b->caplen);
+	block_begin_packet(&c->w, b->interface, ticks, b->data, b->caplen, b->len);
 }
 
 /* A pcapng block, with comments where it gets some. */
@@ -218,58 +121,46 @@ static int copy_block(struct copy *c, const struct block *b)
 {
 	bool frame = b->kind == BLOCK_FRAME, section = b->kind == BLOCK_SECTION;
 
-	c->len = 0;
+	block_begin(&c->w);
+	c->w.big = blocks_big_endian(c->in);
 	if (!section && !(frame && frame_has_notes(c))) {
 		if (fwrite(b->raw, 1, b->raw_len, c->out) != b->raw_len)
 			return errno != 0 ? -errno : -EIO;
 		return 0;
 	}
 	if (b->options != 0)
-		put(c, b->raw, options_end(c, b));
+		block_put(&c->w, b->raw, options_end(c, b));
 	else
-		begin_enhanced(c, b, b->ts_ns); /* a simple packet: no options, no time */
-	if (section && !c->out_of_memory) {
-		memset(c->block + SECTION_LENGTH, 0xff, 8); /* not known */
+		begin_packet(c, b, b->ts_ns); /* a simple packet: no options, no time */
+	if (section && !c->w.out_of_memory) {
+		memset(c->w.block + SECTION_LENGTH, 0xff, 8); /* not known */
 		if (!c->section_done)
 			comment_section(c);
 		c->section_done = true;
 	} else {
 		comment_frame(c, c->frame);
 	}
-	return finish_block(c);
+	return block_finish(&c->w);
 }
 
 /* A pcap file's header as pcapng blocks. */
 static int begin_file(struct copy *c)
 {
-	uint8_t resolution[4] = {blocks_nanoseconds(c->in) ? 9 : 6};
 	int err;
 
-	c->len = 0;
-	put32(c, BLOCK_SECTION_TYPE);
-	put32(c, 0);
-	put32(c, ORDER_MAGIC);
-	put16x2(c, 1, 0);
-	put32(c, UINT32_MAX);
-	put32(c, UINT32_MAX);
+	block_begin_section(&c->w);
 	comment_section(c);
-	err = finish_block(c);
-	c->len = 0;
-	put32(c, BLOCK_INTERFACE_TYPE);
-	put32(c, 0);
-	put16x2(c, (uint16_t)blocks_link(c->in), 0);
-	put32(c, 0);
-	put16x2(c, OPT_TSRESOL, 1);
-	put(c, resolution, sizeof(resolution));
-	return err < 0 ? err : finish_block(c);
+	err = block_finish(&c->w);
+	return err < 0 ? err
+		       : block_write_interface(&c->w, (uint16_t)blocks_link(c->in),
+					       blocks_nanoseconds(c->in) ? 9 : 6);
 }
 
 static int copy_frame(struct copy *c, const struct block *b)
 {
-	c->len = 0;
-	begin_enhanced(c, b, blocks_nanoseconds(c->in) ? b->ts_ns : b->ts_ns / 1000);
+	begin_packet(c, b, blocks_nanoseconds(c->in) ? b->ts_ns : b->ts_ns / 1000);
 	comment_frame(c, c->frame);
-	return finish_block(c);
+	return block_finish(&c->w);
 }
 
 static int copy_all(struct copy *c)
@@ -299,7 +190,7 @@ static void note_finding(const struct verify *v, const struct flow *f, const str
 		struct note *bigger = realloc(c->notes, room * sizeof(*bigger));
 
 		if (bigger == NULL) {
-			c->out_of_memory = true;
+			c->w.out_of_memory = true;
 			return;
 		}
 		c->notes = bigger;
@@ -335,7 +226,7 @@ static int open_both(struct copy *c, const char *in, const char *out, char *err,
 		snprintf(err, errlen, "%s: %s", in, why);
 		return -1;
 	}
-	c->out = fopen(out, "we");
+	c->out = c->w.out = fopen(out, "we");
 	if (c->out == NULL) {
 		snprintf(err, errlen, "cannot write %s: %s", out, strerror(errno));
 		return -1;
@@ -351,7 +242,7 @@ int verify_annotate(struct verify *v, const char *in, const char *out, char *err
 	if (ret == 0) {
 		for_each_kept(v, note_finding, &c);
 		errno = 0;
-		ret = c.out_of_memory ? -ENOMEM : copy_all(&c);
+		ret = c.w.out_of_memory ? -ENOMEM : copy_all(&c);
 		if (ret < 0)
 			snprintf(err, errlen, "cannot write %s: %s", out, strerror(-ret));
 	}
@@ -361,6 +252,6 @@ int verify_annotate(struct verify *v, const char *in, const char *out, char *err
 	}
 	blocks_close(c.in);
 	free(c.notes);
-	free(c.block);
+	block_writer_fini(&c.w);
 	return ret < 0 ? -1 : 0;
 }
