@@ -11,6 +11,7 @@
 #include "base/cli.h"
 #include "base/util.h"
 #include "conform/outputs.h"
+#include "conform/pcap.h"
 #include "conform/text.h"
 #include "tool.h"
 
@@ -41,6 +42,7 @@ enum {
 	OPT_JSON,
 	OPT_JUNIT,
 	OPT_TAP,
+	OPT_PCAP,
 	OPT_KNOWN,
 	OPT_REPEAT,
 	OPT_FAIL_ON,
@@ -73,6 +75,8 @@ static const struct cli_option options[] = {
 	 CLI_FILE},
 	{OPT_JUNIT, "junit", "FILE", "The same as JUnit's XML", CLI_FILE},
 	{OPT_TAP, "tap", "FILE", "The same as TAP", CLI_FILE},
+	{OPT_PCAP, "pcap", "DIR",
+	 "Write the packets of each case to DIR, pcapng with comments for Wireshark", CLI_FILE},
 	{OPT_NAME, "name", "TEXT", "The device's name in what is written, as \"NIC-7 fw 1.2\""},
 	{OPT_VERBOSE, "verbose", NULL, "Print each line of each case, and what came of it"},
 	CLI_HELP,
@@ -109,7 +113,7 @@ struct command_options {
 	const char *only[ONLY_MAX];
 	unsigned onlys;
 	bool list, dry_run, allow_public, verbose;
-	const char *name;
+	const char *name, *pcap;
 	unsigned repeat;
 	enum fail_on fail_on;
 	struct conform_known known;
@@ -342,7 +346,8 @@ static int run_all(struct command_options *c, struct conform_session *s)
 	conform_text_begin(&t, &p);
 	if (run_cases(c, s, &p, &t)) {
 		conform_text_end(&t, &p);
-		if (conform_outputs_write(c->output, c->self, &p))
+		if (conform_outputs_write(c->output, c->self, &p) &&
+		    (!c->pcap || conform_pcap(c->pcap, &p, c->self)))
 			code = exit_code(c, &p);
 	}
 	conform_report_free(&p);
@@ -366,7 +371,8 @@ static int run(struct command_options *c)
 		conform_report_case(stdout, c->chosen[i], c->dry_run);
 	if (c->list || c->dry_run)
 		return TOOL_OK;
-	if (!conform_outputs_open(c->output, c->self))
+	if ((c->pcap && !conform_pcap_directory(c->pcap, c->self)) ||
+	    !conform_outputs_open(c->output, c->self))
 		return TOOL_USAGE;
 	if (c->verbose)
 		c->o.log = conform_outputs_to_stdout(c->output) ? stderr : stdout;
@@ -459,6 +465,9 @@ static bool read_option(struct command_options *c, int option)
 		return true;
 	case OPT_JUNIT:
 		c->output[OUTPUT_JUNIT].path = optarg;
+		return true;
+	case OPT_PCAP:
+		c->pcap = optarg;
 		return true;
 	case OPT_TAP:
 		c->output[OUTPUT_TAP].path = optarg;
