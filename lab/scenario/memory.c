@@ -18,13 +18,17 @@ static bool has_bytes(struct round *r, const struct scenario_place *p, uint64_t 
 }
 
 /** Memory as it is now. */
-static uint8_t *bytes_at(struct round *r, const struct scenario_place *p, uint64_t len)
+static bool bytes_at(struct round *r, const struct scenario_place *p, uint64_t len, uint8_t **bytes)
 {
 	const enum scenario_area area = (enum scenario_area)p->area;
 
+	*bytes = r->b->memory(r->world, p->end, area);
+	if (!*bytes)
+		return cannot(r, "memory of the device");
+	*bytes += p->offset;
 	if (r->b->copy)
 		r->b->copy(r->world, p->end, area, p->offset, len, false);
-	return r->b->memory(r->world, p->end, area) + p->offset;
+	return true;
 }
 
 /** A place and a number of bytes that are there. */
@@ -35,10 +39,7 @@ static bool need_bytes(struct round *r, struct scenario_place *p, uint64_t *len,
 	*len = 8;
 	if (take_word(r, "len") && !need_number(r, "a length", r->setup.area, len))
 		return false;
-	if (!has_bytes(r, p, *len))
-		return false;
-	*bytes = bytes_at(r, p, *len);
-	return true;
+	return has_bytes(r, p, *len) && bytes_at(r, p, *len, bytes);
 }
 
 static void changed(struct round *r, const struct scenario_place *p, uint64_t len)
@@ -98,6 +99,7 @@ static bool read_value(struct round *r, struct want *w, uint64_t len)
 static bool read_want(struct round *r, struct want *w, uint64_t len)
 {
 	struct scenario_place p;
+	uint8_t *bytes;
 
 	if (take_word(r, "untouched")) {
 		w->kind = WANT_UNTOUCHED;
@@ -123,9 +125,9 @@ static bool read_want(struct round *r, struct want *w, uint64_t len)
 		w->kind = WANT_PLACE;
 		if (!need_place(r, &p))
 			return false;
-		if (!has_bytes(r, &p, len))
+		if (!has_bytes(r, &p, len) || !bytes_at(r, &p, len, &bytes))
 			return false;
-		w->bytes = bytes_at(r, &p, len);
+		w->bytes = bytes;
 	} else {
 		return refuse(r, "untouched, payload, fill, u64, bytes or '=' is expected");
 	}

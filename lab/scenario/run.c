@@ -173,6 +173,10 @@ static bool can_virtual_time(const struct scenario_backend *b)
 	{                                                        \
 		return b->call;                                  \
 	}
+CAN(post_send)
+CAN(post_recv)
+CAN(modify)
+CAN(state)
 CAN(input)
 CAN(output)
 CAN(wait)
@@ -199,9 +203,9 @@ CAN(interval)
 static const struct command commands[] = {
 	{"qp", run_qp, NULL},
 	{"pair", run_pair, NULL},
-	{"post_send", run_post_send, NULL},
-	{"post_recv", run_post_recv, NULL},
-	{"modify", run_modify, NULL},
+	{"post_send", run_post_send, can_post_send},
+	{"post_recv", run_post_recv, can_post_recv},
+	{"modify", run_modify, can_modify},
 	{"<", run_input, can_input},
 	{"output", run_output, can_output},
 	{"wait", run_wait, can_wait},
@@ -226,7 +230,7 @@ static const struct command commands[] = {
 	{"cq_event", run_cq_event, can_cq_event},
 	{"events", run_events, can_events},
 	{"ignore", run_ignore, NULL},
-	{"state", run_state, NULL},
+	{"state", run_state, can_state},
 	{"counter", run_counter, can_counter},
 	{"report", run_report, can_report},
 	{"why", run_why, can_why},

@@ -363,7 +363,7 @@ TEST(language, conform__checked__and_read_without_carrying_out)
 		 "error 2:14: '9.7,\"x\"' is not a clause such as 9.7.5.2 or C9-105,CA17-24"},
 		{"case a\nconform MUST 9.7 me\nqp RC\n",
 		 "error 2:18: 'me' is not a peer; known: none, rc_pingpong, uc_pingpong, "
-		 "ud_pingpong, rping, conform_peer"},
+		 "ud_pingpong, rping, write_bw, read_bw, atomic_bw, conform_peer"},
 		{"case a\nconform MUST 9.7 none break\nqp RC\n",
 		 "error 2:23: 'break' is not expected here"},
 	};
@@ -554,6 +554,39 @@ TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 	b.counter = NULL;
 	b.lose = NULL;
 	b.vendor_err = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
+}
+
+static uint8_t *no_memory(void *world, unsigned end, enum scenario_area area)
+{
+	(void)world;
+	(void)end;
+	(void)area;
+	return NULL;
+}
+
+TEST(language, back_end_of_packets_only__the_rest_is_not_possible)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/1\n", "ok"},
+		{"case a\nqp RC\npost_send SEND len 8\n",
+		 "cannot 3:0: 'post_send' is not possible here"},
+		{"case a\nqp RC\npost_recv len 8\n",
+		 "cannot 3:0: 'post_recv' is not possible here"},
+		{"case a\nqp RC\nmodify ERR\n", "cannot 3:0: 'modify' is not possible here"},
+		{"case a\nqp RC\nstate RTS\n", "cannot 3:0: 'state' is not possible here"},
+		{"case a\nqp RC\nset mem fill 1\n",
+		 "cannot 3:5: 'memory of the device' is not possible here"},
+		{"case a\nqp RC\ncheck mem = recv\n",
+		 "cannot 3:7: 'memory of the device' is not possible here"},
+	};
+	struct scenario_backend b = scenario_endpoint;
+
+	b.post_send = b.post_recv = NULL;
+	b.modify = NULL;
+	b.state = NULL;
+	b.memory = no_memory;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
 }
