@@ -97,7 +97,7 @@ static int modify(void *world, unsigned which, enum ibv_qp_state to, const struc
 		add_gid(line, sizeof(line), &w->peer.gid);
 	error = remote_ask(r, "modify state=%s%s", state_names[to], line);
 	if (!error && to != IBV_QPS_ERR)
-		r->told_error = false;
+		r->seen_error = r->told_error = false;
 	return error;
 }
 
@@ -122,6 +122,7 @@ static int make_qp(struct conform_world *w)
 
 	if (!error && !remote_read_qp(r, r->answer, u))
 		error = -EPROTO;
+	r->datagrams = u->type == IBV_QPT_UD;
 	w->peer.device_qpn = r->qpn;
 	w->peer.device_rkey = r->rkey[SCENARIO_MEM];
 	memcpy(w->peer.device_va, r->va, sizeof(r->va));
@@ -318,8 +319,11 @@ static bool see(struct conform_world *w)
 	drain(w);
 	if (look(w->remote))
 		return false;
-	if (is_new_error(w->remote) && gsi_hello(w->s) == 0)
+	if (is_new_error(w->remote) && !w->remote->seen_error) {
+		w->remote->seen_error = true;
+		gsi_hello(w->s);
 		drain(w);
+	}
 	return true;
 }
 

@@ -126,7 +126,8 @@ static void read_completion(struct remote *r, const char *text)
 		.byte_len = (uint32_t)number(text, "len"),
 		.imm = (uint32_t)number(text, "imm"),
 		.src_qp = (uint32_t)number(text, "src_qp"),
-		.flags = (unsigned)number(text, "flags"),
+		.flags = (unsigned)number(text, "flags") &
+			 ~(r->datagrams ? 0u : (unsigned)IBV_WC_GRH),
 	};
 	char line[160];
 
