@@ -23,6 +23,9 @@ def servers(wire):
         p.wait_listening(port)
         yield p
     yield wire.guest.start(['rping', '-s', '-P', '-a', vm.GUEST_V4], 'rping')
+    p = wire.guest.start(['/build/test/prog/conform-peer', '-d', wire.rxe.device], 'conform-peer')
+    p.wait_listening(18520)
+    yield p
 
 
 def end(program):
