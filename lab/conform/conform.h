@@ -35,7 +35,7 @@
 	X(WRITE_BW,     18521, "while :; do ib_write_bw -p 18521; done")     \
 	X(READ_BW,      18522, "while :; do ib_read_bw -p 18522; done")      \
 	X(ATOMIC_BW,    18523, "while :; do ib_atomic_bw -p 18523; done")    \
-	X(CONFORM_PEER, 18520, "conform-peer")
+	X(CONFORM_PEER, 18520, "cc conform-peer.c -o conform-peer -libverbs && ./conform-peer")
 /* clang-format on */
 
 enum conform_verdict {
