@@ -12,22 +12,12 @@
 
 enum {
 	LOOK_MS = 1, /* between two looks, unless a packet comes */
-	PIECES = 256,
-	ALL_RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		     IBV_ACCESS_REMOTE_ATOMIC,
+	INLINE_DATA = 64,
 };
 
-static const char *const area_names[SCENARIO_AREAS] = {"mem", "send", "recv"};
 static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
 /* ---- states ---- */
-
-static void add_number(char *line, size_t size, const char *name, uint64_t value)
-{
-	const size_t len = strlen(line);
-
-	snprintf(line + len, size - len, " %s=%llu", name, (unsigned long long)value);
-}
 
 static void add_gid(char *line, size_t size, const struct rocemu_gid *gid)
 {
@@ -38,41 +28,17 @@ static void add_gid(char *line, size_t size, const struct rocemu_gid *gid)
 		len += (size_t)snprintf(line + len, size - len, "%02x", gid->raw[i]);
 }
 
-/** The attributes of mask, as parameters. */
-static void add_attributes(char *line, size_t size, const struct ibv_qp_attr *a, int mask)
-{
-	const struct {
-		int bit;
-		const char *name;
-		uint64_t value;
-	} all[] = {
-		{IBV_QP_PORT, "port", a->port_num},
-		{IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index},
-		{IBV_QP_QKEY, "qkey", a->qkey},
-		{IBV_QP_ACCESS_FLAGS, "access", a->qp_access_flags},
-		{IBV_QP_PATH_MTU, "path_mtu", 128u << a->path_mtu},
-		{IBV_QP_DEST_QPN, "dest_qpn", a->dest_qp_num},
-		{IBV_QP_RQ_PSN, "rq_psn", a->rq_psn},
-		{IBV_QP_MAX_DEST_RD_ATOMIC, "dest_rd_atomic", a->max_dest_rd_atomic},
-		{IBV_QP_MIN_RNR_TIMER, "rnr_timer", a->min_rnr_timer},
-		{IBV_QP_SQ_PSN, "sq_psn", a->sq_psn},
-		{IBV_QP_TIMEOUT, "timeout", a->timeout},
-		{IBV_QP_RETRY_CNT, "retry", a->retry_cnt},
-		{IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry},
-		{IBV_QP_MAX_QP_RD_ATOMIC, "rd_atomic", a->max_rd_atomic},
-		{IBV_QP_EN_SQD_ASYNC_NOTIFY, "sqd_notify", a->en_sqd_async_notify},
-	};
-
-	for (unsigned i = 0; i < ARRAY_LEN(all); i++)
-		if (mask & all[i].bit)
-			add_number(line, size, all[i].name, all[i].value);
-}
-
 static int look(struct remote *r)
 {
 	const int error = remote_ask(r, "look");
 
 	return error ? error : remote_read_look(r, r->answer) ? 0 : -EPROTO;
+}
+
+static unsigned all_rights(const struct remote *r)
+{
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	       (r->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
 static int modify(void *world, unsigned which, enum ibv_qp_state to, const struct scenario_setup *s,
@@ -90,9 +56,9 @@ static int modify(void *world, unsigned which, enum ibv_qp_state to, const struc
 	a.dest_qp_num = s->dest_qp_num ? s->dest_qp_num : w->peer.qpn;
 	a.qp_access_flags &= s->type == IBV_QPT_UC
 				     ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-				     : ALL_RIGHTS;
+				     : all_rights(r);
 	mask |= scenario_attr_mask(s->type, r->state, to);
-	add_attributes(line, sizeof(line), &a, mask);
+	remote_add_attributes(line, sizeof(line), &a, mask);
 	if (to == IBV_QPS_RTR)
 		add_gid(line, sizeof(line), &w->peer.gid);
 	error = remote_ask(r, "modify state=%s%s", state_names[to], line);
@@ -111,14 +77,31 @@ static const char *type_name(enum ibv_qp_type type)
 				    : NULL;
 }
 
+static int ask_qp(const struct conform_world *w, unsigned inline_data)
+{
+	const struct scenario_setup *u = &w->setup;
+
+	return remote_ask(w->remote, "qp type=%s send_wr=%u recv_wr=%u sge=%d inline=%u sig_all=%u",
+			  type_name(u->type), u->send_wr, u->recv_wr, SCENARIO_QP_SGES, inline_data,
+			  u->sig_all);
+}
+
+/** Not each device has inline data, or UC. */
+static int create_qp(const struct conform_world *w)
+{
+	int error = ask_qp(w, INLINE_DATA);
+
+	if (error)
+		error = ask_qp(w, 0);
+	return error && w->setup.type == IBV_QPT_UC ? -EOPNOTSUPP : error;
+}
+
 static int make_qp(struct conform_world *w)
 {
 	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
 	struct scenario_setup *u = &w->setup;
 	struct remote *r = w->remote;
-	int error = remote_ask(r, "qp type=%s send_wr=%u recv_wr=%u sge=%d inline=64 sig_all=%u",
-			       type_name(u->type), u->send_wr, u->recv_wr, SCENARIO_QP_SGES,
-			       u->sig_all);
+	int error = create_qp(w);
 
 	if (!error && !remote_read_qp(r, r->answer, u))
 		error = -EPROTO;
@@ -190,39 +173,13 @@ bool remote_there(struct conform_session *s, char *why, size_t size)
 
 /* ---- requests ---- */
 
-/** " sge=PIECES"; false: a piece is in no area. */
-static bool add_pieces(char *line, const struct scenario_request *q)
+static int input(void *world, const struct scenario_packet *p)
 {
-	const struct scenario_sge all = {.at = q->from, .len = q->len};
-	const struct scenario_sge *s = q->sges ? q->sge : &all;
-	const unsigned n = q->no_sge ? 0 : MAX(q->sges, 1u);
-	size_t len = 0;
+	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
 
-	*line = 0;
-	for (unsigned i = 0; i < n; i++) {
-		if (s[i].at.area >= SCENARIO_AREAS)
-			return false;
-		len += (size_t)snprintf(line + len, PIECES - len, "%s%s+%llu:%u",
-					i ? "," : " sge=", area_names[s[i].at.area],
-					(unsigned long long)s[i].at.offset, s[i].len);
-		if (q->lkey)
-			len += (size_t)snprintf(line + len, PIECES - len, ":%u", q->lkey);
-	}
-	return true;
-}
-
-static const char *op_name(enum ibv_wr_opcode op)
-{
-	static const char *const names[] = {
-#define N(name) [IBV_WR_##name] = #name
-		N(RDMA_WRITE),		 N(RDMA_WRITE_WITH_IMM), N(SEND),
-		N(SEND_WITH_IMM),	 N(RDMA_READ),		 N(ATOMIC_CMP_AND_SWP),
-		N(ATOMIC_FETCH_AND_ADD), N(LOCAL_INV),		 N(BIND_MW),
-		N(SEND_WITH_INV),
-#undef N
-	};
-
-	return (size_t)op < ARRAY_LEN(names) ? names[op] : NULL;
+	if (ops & ROCEMU_OP_ATOMIC && !((struct conform_world *)world)->remote->atomics)
+		return -EOPNOTSUPP;
+	return conform_backend.input(world, p);
 }
 
 /** The parameters that the operation has. */
@@ -253,23 +210,28 @@ static void add_operands(const struct conform_world *w, const struct scenario_re
 			 q->opcode == IBV_WR_SEND_WITH_INV ? "inv" : "imm", q->imm);
 }
 
+static bool is_atomic(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 static int post_send(void *world, unsigned which, const struct scenario_request *q)
 {
 	struct conform_world *w = world;
 	struct remote *r = w->remote;
-	char pieces[PIECES], operands[256];
+	char pieces[REMOTE_PIECES], operands[256];
 	uint64_t key;
 	int error;
 
 	(void)which;
-	if (!op_name(q->opcode) || q->more)
+	if (!remote_op_name(q->opcode) || q->more || (is_atomic(q->opcode) && !r->atomics))
 		return -EOPNOTSUPP;
 	if (q->no_mr)
 		*pieces = 0;
-	else if (!add_pieces(pieces, q))
+	else if (!remote_add_pieces(pieces, q))
 		return -EINVAL;
 	add_operands(w, q, operands, sizeof(operands));
-	error = remote_ask(r, "send op=%s id=%llu flags=%u%s%s", op_name(q->opcode),
+	error = remote_ask(r, "send op=%s id=%llu flags=%u%s%s", remote_op_name(q->opcode),
 			   (unsigned long long)(q->id ? q->id : r->sends + 1), q->flags, pieces,
 			   operands);
 	r->sends += !error;
@@ -281,13 +243,13 @@ static int post_send(void *world, unsigned which, const struct scenario_request 
 static int post_recv(void *world, unsigned which, const struct scenario_request *q)
 {
 	struct remote *r = ((struct conform_world *)world)->remote;
-	char pieces[PIECES];
+	char pieces[REMOTE_PIECES];
 	int error;
 
 	(void)which;
 	if (q->srq)
 		return -EOPNOTSUPP;
-	if (!add_pieces(pieces, q))
+	if (!remote_add_pieces(pieces, q))
 		return -EINVAL;
 	error = remote_ask(r, "recv id=%llu%s", (unsigned long long)(q->id ? q->id : r->recvs + 1),
 			   pieces);
@@ -434,7 +396,7 @@ static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
 
 static int read_memory(struct remote *r, unsigned area, uint64_t offset, unsigned len)
 {
-	const int error = remote_ask(r, "read area=%s offset=%llu len=%u", area_names[area],
+	const int error = remote_ask(r, "read area=%s offset=%llu len=%u", remote_area[area],
 				     (unsigned long long)offset, len);
 
 	if (error)
@@ -450,7 +412,7 @@ static int write_memory(struct remote *r, unsigned area, uint64_t offset, unsign
 	for (unsigned i = 0; i < len; i++)
 		snprintf(hex + 2 * i, 3, "%02x", r->memory[area][offset + i]);
 	hex[2 * len] = 0;
-	return remote_ask(r, "write area=%s offset=%llu hex=%s", area_names[area],
+	return remote_ask(r, "write area=%s offset=%llu hex=%s", remote_area[area],
 			  (unsigned long long)offset, hex);
 }
 
@@ -483,7 +445,7 @@ static int dereg(void *world, unsigned which, enum scenario_area area)
 {
 	(void)which;
 	return remote_ask(((struct conform_world *)world)->remote, "dereg area=%s",
-			  area_names[area]);
+			  remote_area[area]);
 }
 
 static int reg(void *world, unsigned which, enum scenario_area area, int access, bool other_pd)
@@ -495,8 +457,8 @@ static int reg(void *world, unsigned which, enum scenario_area area, int access,
 
 	(void)which;
 	if (access < 0)
-		access = area == SCENARIO_MEM ? ALL_RIGHTS : IBV_ACCESS_LOCAL_WRITE;
-	error = remote_ask(r, "reg area=%s access=%d other_pd=%d", area_names[area], access,
+		access = area == SCENARIO_MEM ? (int)all_rights(r) : IBV_ACCESS_LOCAL_WRITE;
+	error = remote_ask(r, "reg area=%s access=%d other_pd=%d", remote_area[area], access,
 			   other_pd);
 	if (error)
 		return error;
@@ -547,6 +509,7 @@ const struct scenario_backend *remote_backend(void)
 	static struct scenario_backend b;
 
 	b = conform_backend;
+	b.input = input;
 	b.post_send = post_send;
 	b.post_recv = post_recv;
 	b.modify = modify;

@@ -55,8 +55,11 @@ int remote_bytes(const char *text, const char *name, uint8_t *to, unsigned max)
 
 bool remote_read_hello(struct remote *r, const char *text)
 {
-	uint64_t version, area;
+	uint64_t version, area, atomic;
 
+	if (!remote_number(text, "atomic", &atomic))
+		return false;
+	r->atomics = atomic;
 	return remote_number(text, "version", &version) && version == 1 &&
 	       remote_number(text, "area", &area) && area == SCENARIO_AREA &&
 	       remote_bytes(text, "gid", r->gid.raw, sizeof(r->gid.raw)) == sizeof(r->gid.raw);

@@ -11,6 +11,7 @@
 enum {
 	REMOTE_LINE = 36 << 10, /* bytes of an answer */
 	REMOTE_COPY = 16 << 10, /* bytes of memory in a line */
+	REMOTE_PIECES = 256,
 };
 
 /** A queue pair at the device. */
@@ -20,6 +21,7 @@ struct remote {
 	size_t len; /* of them, the last answer with its zero */
 	char answer[REMOTE_LINE];
 	struct rocemu_gid gid;
+	bool atomics; /* the device has them */
 	uint32_t qpn, mw_rkey;
 	uint64_t va[SCENARIO_AREAS];
 	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
@@ -44,6 +46,17 @@ void remote_close(struct remote *r);
  * text is in r->answer.
  */
 int remote_ask(struct remote *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- remote-lines.c: parts of lines ---- */
+
+extern const char *const remote_area[SCENARIO_AREAS];
+
+/** The attributes of mask, as parameters behind what line has. */
+void remote_add_attributes(char *line, size_t size, const struct ibv_qp_attr *a, int mask);
+/** " sge=PIECES"; false: a piece is in no area. */
+bool remote_add_pieces(char line[REMOTE_PIECES], const struct scenario_request *q);
+/** NULL: conform-peer has no such operation. */
+const char *remote_op_name(enum ibv_wr_opcode op);
 
 /* ---- remote-read.c: answers ---- */
 

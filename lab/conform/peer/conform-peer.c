@@ -85,8 +85,6 @@ enum {
 	PARAMETERS = 24, /* of a line */
 	RIGHTS_MAX = 0x3ff,
 	TESTERS = 32, /* at the same time */
-	ALL_RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		     IBV_ACCESS_REMOTE_ATOMIC,
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -896,6 +894,18 @@ static bool find_gid(struct end *e, int index)
 		    "no RoCEv2 GID of the device; use another one, or conform-peer -g");
 }
 
+/** A device without atomics may refuse the right to them. */
+static unsigned all_rights(const struct end *e)
+{
+	const unsigned rights =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct ibv_device_attr d;
+
+	return ibv_query_device(e->ctx, &d) == 0 && d.atomic_cap != IBV_ATOMIC_NONE
+		       ? rights | IBV_ACCESS_REMOTE_ATOMIC
+		       : rights;
+}
+
 static bool prepare(struct end *e, const struct options *o)
 {
 	int error = 0;
@@ -909,7 +919,7 @@ static bool prepare(struct end *e, const struct options *o)
 	if (!e->pd || !map_areas(e))
 		return called(e, "memory, or a protection domain", errno);
 	for (unsigned i = 0; i < AREAS && !error; i++)
-		error = register_area(e, e->pd, i, i ? IBV_ACCESS_LOCAL_WRITE : ALL_RIGHTS);
+		error = register_area(e, e->pd, i, i ? IBV_ACCESS_LOCAL_WRITE : all_rights(e));
 	return error ? called(e, "ibv_reg_mr", error) : find_gid(e, o->gid_index);
 }
 
