@@ -251,7 +251,7 @@ static enum scenario_verdict once(struct conform_session *s, const struct confor
 {
 	const struct scenario_case *rounds = &c->s->cases[c->number];
 	const struct scenario_backend *b =
-		c->about.peer == SCENARIO_PEER_CONFORM_PEER ? remote_backend() : &conform_backend;
+		s->kind == SCENARIO_PEER_CONFORM_PEER ? remote_backend() : &conform_backend;
 	struct scenario_result result = {0};
 
 	forget_packets(s);

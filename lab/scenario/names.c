@@ -12,10 +12,17 @@ static const char *status_name(enum ibv_wc_status status)
 {
 	static const char *const names[] = {
 #define N(name) [IBV_WC_##name] = #name
-		N(SUCCESS),	   N(LOC_LEN_ERR),	 N(LOC_QP_OP_ERR),  N(LOC_EEC_OP_ERR),
-		N(LOC_PROT_ERR),   N(WR_FLUSH_ERR),	 N(MW_BIND_ERR),    N(BAD_RESP_ERR),
-		N(LOC_ACCESS_ERR), N(REM_INV_REQ_ERR),	 N(REM_ACCESS_ERR), N(REM_OP_ERR),
-		N(RETRY_EXC_ERR),  N(RNR_RETRY_EXC_ERR),
+		N(SUCCESS),	      N(LOC_LEN_ERR),
+		N(LOC_QP_OP_ERR),     N(LOC_EEC_OP_ERR),
+		N(LOC_PROT_ERR),      N(WR_FLUSH_ERR),
+		N(MW_BIND_ERR),	      N(BAD_RESP_ERR),
+		N(LOC_ACCESS_ERR),    N(REM_INV_REQ_ERR),
+		N(REM_ACCESS_ERR),    N(REM_OP_ERR),
+		N(RETRY_EXC_ERR),     N(RNR_RETRY_EXC_ERR),
+		N(LOC_RDD_VIOL_ERR),  N(REM_INV_RD_REQ_ERR),
+		N(REM_ABORT_ERR),     N(INV_EECN_ERR),
+		N(INV_EEC_STATE_ERR), N(FATAL_ERR),
+		N(RESP_TIMEOUT_ERR),  N(GENERAL_ERR),
 #undef N
 	};
 

@@ -17,11 +17,12 @@ SUMS = re.compile(r'^\d+ (?:pass|FAIL|warn|known|measured|unsupported|skip|incon
 def servers(wire):
     gid = peers.gid_index(wire.rxe, 'v4')
     device = f'-d {wire.rxe.device} -g {gid}'
-    for argv, port in ((f'ibv_rc_pingpong {device}', 18515), (f'ibv_uc_pingpong {device} -p 18516', 18516),
-                       (f'ibv_ud_pingpong {device} -p 18517', 18517)):
-        p = wire.guest.start(['sh', '-c', LOOP.format(argv)], argv.split()[0])
-        p.wait_listening(port)
+    for argv, port in ((LOOP.format(f'ibv_rc_pingpong {device}'), 18515), (LOOP.format(f'ibv_uc_pingpong {device} -p 18516'), 18516),
+                       (LOOP.format(f'ibv_ud_pingpong {device} -p 18517'), 18517),
+                       (f'exec {wire.rxe.program("conform-peer")} {device} -b {vm.GUEST_V4}', 18520)):
+        p = wire.guest.start(['sh', '-c', argv], f'server on port {port}')
         yield p
+        p.wait_listening(port)
     yield wire.guest.start(['rping', '-s', '-P', '-a', vm.GUEST_V4], 'rping')
     p = wire.guest.start(['/build/test/prog/conform-peer', '-d', wire.rxe.device], 'conform-peer')
     p.wait_listening(18520)
@@ -35,8 +36,10 @@ def end(program):
 
 
 def run(wire, options=('--known', 'rxe-6.1')):
-    started = list(servers(wire))
+    started = []
     try:
+        for program in servers(wire):
+            started.append(program)
         p = harness.Proc([wire.rocemu.config.rocemu, 'conform', '--from', vm.HOST_V4, *options, vm.GUEST_V4], name='rocemu conform')
         code = p.wait(GUARD_S)
     finally:
