@@ -42,6 +42,7 @@ enum {
 	OPT_JSON,
 	OPT_JUNIT,
 	OPT_TAP,
+	OPT_HTML,
 	OPT_PCAP,
 	OPT_KNOWN,
 	OPT_REPEAT,
@@ -75,6 +76,8 @@ static const struct cli_option options[] = {
 	 CLI_FILE},
 	{OPT_JUNIT, "junit", "FILE", "The same as JUnit's XML", CLI_FILE},
 	{OPT_TAP, "tap", "FILE", "The same as TAP", CLI_FILE},
+	{OPT_HTML, "html", "FILE", "The same as one page, with the packets of what differs",
+	 CLI_FILE},
 	{OPT_PCAP, "pcap", "DIR",
 	 "Write the packets of each case to DIR, pcapng with comments for Wireshark", CLI_FILE},
 	{OPT_NAME, "name", "TEXT", "The device's name in what is written, as \"NIC-7 fw 1.2\""},
@@ -105,7 +108,7 @@ enum fail_on { FAIL_NEVER, FAIL_FAIL, FAIL_WARN, FAIL_INCONCLUSIVE };
 static const char *const fail_on_text[] = {"never", "fail", "warn", "inconclusive"};
 
 /* Of command_options.output. */
-enum { OUTPUT_JSON, OUTPUT_JUNIT, OUTPUT_TAP, OUTPUTS };
+enum { OUTPUT_JSON, OUTPUT_JUNIT, OUTPUT_TAP, OUTPUT_HTML, OUTPUTS };
 
 struct command_options {
 	const char *self;
@@ -466,6 +469,9 @@ static bool read_option(struct command_options *c, int option)
 	case OPT_JUNIT:
 		c->output[OUTPUT_JUNIT].path = optarg;
 		return true;
+	case OPT_HTML:
+		c->output[OUTPUT_HTML].path = optarg;
+		return true;
 	case OPT_PCAP:
 		c->pcap = optarg;
 		return true;
@@ -486,7 +492,8 @@ int tool_conform(int argc, char **argv)
 				    .o = {.mtu = MTU, .patience_ms = PATIENCE_MS},
 				    .output = {[OUTPUT_JSON] = {"--json", conform_json},
 					       [OUTPUT_JUNIT] = {"--junit", conform_junit},
-					       [OUTPUT_TAP] = {"--tap", conform_tap}}};
+					       [OUTPUT_TAP] = {"--tap", conform_tap},
+					       [OUTPUT_HTML] = {"--html", conform_html}}};
 	int opt, code = TOOL_USAGE;
 	bool good = true;
 

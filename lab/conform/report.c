@@ -50,6 +50,17 @@ void conform_report_free(struct conform_report *p)
 
 /* ---- parts of a result ---- */
 
+char conform_letter(enum conform_verdict v)
+{
+	static const char letter[CONFORM_VERDICT_COUNT] = {
+		[CONFORM_PASS] = '.',  [CONFORM_FAIL] = 'F',	     [CONFORM_WARN] = 'w',
+		[CONFORM_KNOWN] = 'k', [CONFORM_MEASURED] = 'm',     [CONFORM_UNSUPPORTED] = 'u',
+		[CONFORM_SKIP] = 's',  [CONFORM_INCONCLUSIVE] = '?',
+	};
+
+	return letter[v];
+}
+
 int conform_family_len(const char *id)
 {
 	return (int)strcspn(id, "/");

@@ -32,6 +32,8 @@ void conform_report_free(struct conform_report *p);
 
 /* ---- parts of a result ---- */
 
+/** The verdict in tables: '.', 'F', ... */
+char conform_letter(enum conform_verdict v);
 /** "seq" of "seq/gap": its length. */
 int conform_family_len(const char *id);
 /** Is it of the family of the other one? */
@@ -84,6 +86,8 @@ void conform_report_case(FILE *f, const struct conform_case *c, bool all);
 void conform_json(FILE *f, const struct conform_report *p);
 /** junit.c */
 void conform_junit(FILE *f, const struct conform_report *p);
+/** page.c */
+void conform_html(FILE *f, const struct conform_report *p);
 /** tap.c */
 void conform_tap(FILE *f, const struct conform_report *p);
 

@@ -15,21 +15,21 @@
 enum { INDENT = 13, LONG_NS = 1000000000, ID_WIDTH = 22 };
 
 /* clang-format off */
-static const struct { char letter; const char *colour; } shown[CONFORM_VERDICT_COUNT] = {
-	[CONFORM_PASS] = {'.', "\033[32m"},
-	[CONFORM_FAIL] = {'F', "\033[1;31m"},
-	[CONFORM_WARN] = {'w', "\033[33m"},
-	[CONFORM_KNOWN] = {'k', "\033[36m"},
-	[CONFORM_MEASURED] = {'m', "\033[34m"},
-	[CONFORM_UNSUPPORTED] = {'u', "\033[2m"},
-	[CONFORM_SKIP] = {'s', "\033[2m"},
-	[CONFORM_INCONCLUSIVE] = {'?', "\033[35m"},
+static const char *const colour[CONFORM_VERDICT_COUNT] = {
+	[CONFORM_PASS] = "\033[32m",
+	[CONFORM_FAIL] = "\033[1;31m",
+	[CONFORM_WARN] = "\033[33m",
+	[CONFORM_KNOWN] = "\033[36m",
+	[CONFORM_MEASURED] = "\033[34m",
+	[CONFORM_UNSUPPORTED] = "\033[2m",
+	[CONFORM_SKIP] = "\033[2m",
+	[CONFORM_INCONCLUSIVE] = "\033[35m",
 };
 /* clang-format on */
 
 static const char *on(const struct conform_text *t, enum conform_verdict v)
 {
-	return t->colour ? shown[v].colour : "";
+	return t->colour ? colour[v] : "";
 }
 
 static const char *off(const struct conform_text *t)
@@ -67,7 +67,7 @@ static void put_row(const struct conform_text *t, const struct conform_report *p
 	for (unsigned i = t->first; i < p->results; i++) {
 		const enum conform_verdict v = p->result[i].verdict;
 
-		fprintf(t->f, "%s%c%s", on(t, v), shown[v].letter, off(t));
+		fprintf(t->f, "%s%c%s", on(t, v), conform_letter(v), off(t));
 	}
 	if (at && room > 0)
 		fprintf(t->f, " %.*s %u of %u", room, at->id, t->begun, p->chosen);
