@@ -18,7 +18,7 @@ import sys
 import helptext
 
 # Values that are tried, by option: the rest of a command line that does nothing with them.
-TRIED = {"run": ["--", "true"], "devices": [], "stat": [], "verify": ["--list"]}
+TRIED = {"run": ["--", "true"], "devices": [], "stat": [], "verify": ["--list"], "conform": ["--list"]}
 WRONG_USAGE = 2
 
 
