@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A queue pair of a device, of which the tester has its packets only: a back end of scenarios. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,13 @@ static int connect_to(struct conform_world *w)
 	}
 }
 
-/** The UDP source port that a connection of two queue pairs has. */
-static uint16_t sport_of(uint32_t qpn, uint32_t peer_qpn)
+void conform_choose_port(struct scenario_peer *peer)
 {
-	uint64_t v = (uint64_t)qpn * peer_qpn;
+	uint64_t v = (uint64_t)peer->qpn * peer->device_qpn;
 
 	v ^= v >> 20;
 	v ^= v >> 40;
-	return ibv_flow_label_to_udp_sport((uint32_t)v & 0xfffff);
+	peer->sport = ibv_flow_label_to_udp_sport((uint32_t)v & 0xfffff);
 }
 
 static void *start(const struct scenario_setup *given, int *error)
@@ -73,7 +73,7 @@ static void *start(const struct scenario_setup *given, int *error)
 	session->world = w;
 	session->ending = false;
 	*error = given->ends == 1 ? connect_to(w) : -EOPNOTSUPP;
-	w->peer.sport = sport_of(w->peer.qpn, w->peer.device_qpn);
+	conform_choose_port(&w->peer);
 	if (!*error)
 		return w;
 	session->world = NULL;
@@ -141,46 +141,54 @@ int conform_send(struct conform_world *w, struct scenario_packet *p)
 	return wire_send(w->s->wire, &w->peer, p);
 }
 
+static int post_send(void *world, unsigned which, const struct scenario_request *r)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	return w->s->kind == SCENARIO_PEER_RPING && w->setup.type == IBV_QPT_RC ? rping_post(w, r)
+										: -EOPNOTSUPP;
+}
+
+static int modify(void *world, unsigned which, enum ibv_qp_state to, const struct scenario_setup *s,
+		  int mask)
+{
+	struct conform_world *w = world;
+
+	(void)which;
+	(void)s;
+	(void)mask;
+	return w->s->kind == SCENARIO_PEER_RPING && w->setup.state == IBV_QPS_RTR &&
+			       to == IBV_QPS_RTS
+		       ? rping_establish(w)
+		       : -EOPNOTSUPP;
+}
+
 static int input(void *world, const struct scenario_packet *given)
 {
 	struct conform_world *w = world;
 	struct scenario_packet p = *given;
-	const int error = conform_send(w, &p);
+	const bool nak = (p.h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_ACK;
+	int error;
 
+	if (rocemu_opcode_ops(p.h.opcode) & ROCEMU_OP_RESPONSE &&
+	    !scenario_given(&p, SCENARIO_PACKET_MSN))
+		p.h.aeth.msn = requests_msn(w, (p.h.psn - nak) & ROCEMU_PSN_MASK);
+	error = conform_send(w, &p);
 	wire_mark(w->s->wire);
-	return error;
-}
-
-/** An ACK, or the response to a READ of no more than a packet. */
-static void answer(struct conform_world *w, const struct rocemu_packet *p)
-{
-	const uint32_t ops = rocemu_opcode_ops(p->h.opcode);
-	struct scenario_packet a = {.h = {.opcode = ROCEMU_RC_ACK,
-					  .psn = (p->h.psn - w->setup.sq_psn) & ROCEMU_PSN_MASK}};
-
-	if (a.h.psn != w->next_psn)
-		return;
-	w->next_psn = (w->next_psn + 1) & ROCEMU_PSN_MASK;
-	w->next_msn += (ops & (ROCEMU_OP_LAST | ROCEMU_OP_READ_REQ)) != 0;
-	a.h.aeth.msn = w->next_msn & ROCEMU_PSN_MASK;
-	if (ops & ROCEMU_OP_READ_REQ) {
-		a.h.opcode = ROCEMU_RC_READ_RESP_ONLY;
-		a.len = MIN(p->h.reth.length, w->setup.mtu);
-	} else if (!p->h.ackreq) {
-		return;
-	}
-	conform_send(w, &a);
+	/* It does not fit the tester's link. */
+	return error == -EMSGSIZE ? -EOPNOTSUPP : error;
 }
 
 /** What a packet tells of the PSN that the device expects. */
-static void note_expected(struct conform_world *w, const struct rocemu_packet *p)
+static void note_expected(struct conform_world *w, const struct rocemu_hdrs *h)
 {
-	const uint32_t psn = (p->h.psn - w->setup.rq_psn) & ROCEMU_PSN_MASK;
+	const uint32_t psn = (h->psn - w->setup.rq_psn) & ROCEMU_PSN_MASK;
 
-	if (!(rocemu_opcode_hdrs(p->h.opcode) & ROCEMU_HDR_AETH) ||
-	    rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_READ_RESP)
+	if (!(rocemu_opcode_hdrs(h->opcode) & ROCEMU_HDR_AETH) ||
+	    rocemu_opcode_ops(h->opcode) & ROCEMU_OP_READ_RESP)
 		return;
-	w->ahead = (p->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK
+	w->ahead = (h->aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK
 			   ? (psn + 1) & ROCEMU_PSN_MASK
 			   : psn;
 }
@@ -200,6 +208,32 @@ static const char *without_credits(const char *text)
 	return line;
 }
 
+/** A packet that came: is it an effect? */
+static bool is_effect(struct conform_world *w, const struct rocemu_hdrs *h)
+{
+	bool again;
+
+	note_expected(w, h);
+	if (w->setup.type != IBV_QPT_RC)
+		return true;
+	if (!(rocemu_opcode_ops(h->opcode) & ROCEMU_OP_REQUEST))
+		return !rping_is_own_ack(w, h);
+	again = requests_note(w, h);
+	if (w->answers || (again && w->answers_repeats))
+		requests_answer(w, h);
+	return !w->answers && !(again && (w->answers_repeats || w->ignores_repeats));
+}
+
+static void keep_last(struct conform_world *w, const struct rocemu_packet *p)
+{
+	wire_effect(w->s->wire, wire_read_ns(w->s->wire));
+	if (!p)
+		return;
+	w->last = *p;
+	w->any_last = true;
+	memcpy(w->payload, wire_last_payload(w->s->wire), p->payload_len);
+}
+
 const char *conform_next(struct conform_world *w)
 {
 	const char *text;
@@ -207,15 +241,12 @@ const char *conform_next(struct conform_world *w)
 	while ((text = wire_next(w->s->wire, &w->peer))) {
 		const struct rocemu_packet *p = wire_last(w->s->wire);
 
-		if (!p)
-			return text;
-		note_expected(w, p);
-		if (!w->answers || w->setup.type != IBV_QPT_RC ||
-		    !(rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_REQUEST))
-			return without_credits(text);
-		answer(w, p);
+		if (p && !is_effect(w, &p->h))
+			continue;
+		keep_last(w, p);
+		return p ? without_credits(text) : text;
 	}
-	return NULL;
+	return rping_leaves(w) ? "DREQ" : NULL;
 }
 
 /* ---- looks ---- */
@@ -230,42 +261,64 @@ static int settle(void *world)
 	return 0;
 }
 
-/** All that has come, behind text. */
-static unsigned drain(struct conform_world *w, size_t *len)
+/** Add what has come to the effects. */
+static void drain(struct conform_world *w)
 {
 	const char *came;
-	unsigned n = 0;
 
-	while ((came = conform_next(w))) {
-		*len += (size_t)snprintf(w->text + *len, sizeof(w->text) - *len, "%s%s",
-					 *len ? "; " : "", came);
-		*len = MIN(*len, sizeof(w->text) - 1);
-		n++;
+	if (w->shown) {
+		w->len = w->count = 0;
+		w->text[0] = 0;
+		w->shown = false;
 	}
-	return n;
+	while ((came = conform_next(w))) {
+		w->len += (size_t)snprintf(w->text + w->len, sizeof(w->text) - w->len, "%s%s",
+					   w->len ? "; " : "", came);
+		w->len = MIN(w->len, sizeof(w->text) - 1);
+		w->count++;
+	}
+}
+
+/** Until there are n effects, or so many ns are over. */
+static void wait_for(struct conform_world *w, unsigned n, uint64_t ns)
+{
+	const uint64_t until = conform_now() + ns;
+	struct pollfd wait = {.fd = wire_fd(w->s->wire), .events = POLLIN};
+
+	for (;;) {
+		const uint64_t now = conform_now();
+
+		drain(w);
+		if (w->count >= n || now >= until)
+			return;
+		poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1);
+	}
 }
 
 /** Nothing is asked for: QP 1 has answered twice behind what was sent. */
 static const char *effects(void *world, unsigned which, unsigned n)
 {
 	struct conform_world *w = world;
-	const uint64_t until = conform_now() + w->s->o.patience_ms * (uint64_t)NS_PER_MS;
-	struct pollfd wait = {.fd = wire_fd(w->s->wire), .events = POLLIN};
-	unsigned have = 0;
-	size_t len = 0;
 
 	(void)which;
-	w->text[0] = 0;
 	if (!n && (gsi_hello(w->s) || gsi_hello(w->s)))
 		return "QP 1 DOES NOT ANSWER";
-	for (;;) {
-		const uint64_t now = conform_now();
+	wait_for(w, n, w->s->o.patience_ms * (uint64_t)NS_PER_MS);
+	w->shown = true;
+	return w->text;
+}
 
-		have += drain(w, &len);
-		if (have >= n || now >= until)
-			return w->text;
-		poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1);
-	}
+static void run_wait(void *world, uint64_t ns)
+{
+	if (ns != UINT64_MAX)
+		wait_for(world, UINT_MAX, ns);
+}
+
+static void ignore_repeats(void *world)
+{
+	struct conform_world *w = world;
+
+	w->ignores_repeats = true;
 }
 
 static const struct rocemu_packet *last(void *world, unsigned which)
@@ -273,7 +326,7 @@ static const struct rocemu_packet *last(void *world, unsigned which)
 	struct conform_world *w = world;
 
 	(void)which;
-	return wire_last(w->s->wire);
+	return w->any_last ? &w->last : NULL;
 }
 
 static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
@@ -281,7 +334,7 @@ static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
 	struct conform_world *w = world;
 
 	(void)which;
-	return area == SCENARIO_LAST ? wire_last_payload(w->s->wire) : NULL;
+	return area == SCENARIO_LAST ? w->payload : NULL;
 }
 
 static uint64_t address(void *world, const struct scenario_place *p)
@@ -307,11 +360,12 @@ static uint32_t qpn(void *world, unsigned which)
 	return w->peer.device_qpn;
 }
 
-static int run_answer(void *world)
+static int run_answer(void *world, bool repeats)
 {
 	struct conform_world *w = world;
 
-	w->answers = true;
+	w->answers |= !repeats;
+	w->answers_repeats |= repeats;
 	return 0;
 }
 
@@ -333,7 +387,10 @@ const struct scenario_backend conform_backend = {
 	.start = start,
 	.end = end,
 	.actual = actual,
+	.post_send = post_send,
+	.modify = modify,
 	.input = input,
+	.wait = run_wait,
 	.settle = settle,
 	.effects = effects,
 	.last = last,
@@ -342,6 +399,7 @@ const struct scenario_backend conform_backend = {
 	.key = key,
 	.qpn = qpn,
 	.answer = run_answer,
+	.ignore_repeats = ignore_repeats,
 	.latency = latency,
 	.interval = interval,
 };

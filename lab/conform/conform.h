@@ -31,7 +31,7 @@
 	X(RC_PINGPONG,  18515, "while :; do ibv_rc_pingpong -g 0; done")     \
 	X(UC_PINGPONG,  18516, "while :; do ibv_uc_pingpong -g 0 -p 18516; done") \
 	X(UD_PINGPONG,  18517, "while :; do ibv_ud_pingpong -g 0 -p 18517; done") \
-	X(RPING,        7174,  "rping -s -P")                                \
+	X(RPING,        7174,  "rping -s -P -S 32768")                      \
 	X(WRITE_BW,     18521, "while :; do ib_write_bw -p 18521; done")     \
 	X(READ_BW,      18522, "while :; do ib_read_bw -p 18522; done")      \
 	X(ATOMIC_BW,    18523, "while :; do ib_atomic_bw -p 18523; done")    \

@@ -108,8 +108,7 @@ static uint32_t comm_id_of(const struct rocemu_cm_msg *m)
 	}
 }
 
-/** Take the message with this ID out of those that came. */
-static bool find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_msg *m)
+bool gsi_find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_msg *m, uint64_t *ns)
 {
 	for (unsigned i = 0; i < s->count; i++) {
 		struct conform_mad *at = &s->mad[(s->first + i) % CONFORM_KEPT];
@@ -117,6 +116,7 @@ static bool find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_m
 		if (rocemu_cm_decode(m, at->mad, sizeof(at->mad)) != ROCEMU_MAD_OK ||
 		    comm_id_of(m) != comm_id || m->attr_id == ROCEMU_CM_MRA)
 			continue;
+		*ns = at->p.ns;
 		for (; i + 1 < s->count; i++)
 			s->mad[(s->first + i) % CONFORM_KEPT] =
 				s->mad[(s->first + i + 1) % CONFORM_KEPT];
@@ -132,10 +132,10 @@ int gsi_wait(struct conform_session *s, uint32_t comm_id, unsigned ms, struct ro
 	struct pollfd wait = {.fd = wire_fd(s->wire), .events = POLLIN};
 
 	for (;;) {
-		uint64_t now;
+		uint64_t now, ns;
 
 		wire_receive(s->wire);
-		if (find(s, comm_id, m))
+		if (gsi_find(s, comm_id, m, &ns))
 			return 0;
 		now = conform_now();
 		if (now >= until)

@@ -303,6 +303,18 @@ static bool wait_for(struct conform_world *w, unsigned (*have)(const struct remo
 	return false;
 }
 
+static void run_wait(void *world, uint64_t ns)
+{
+	struct conform_world *w = world;
+	const uint64_t begin = conform_now();
+	struct pollfd p = {.fd = wire_fd(w->s->wire), .events = POLLIN};
+
+	while (ns != UINT64_MAX && conform_now() - begin < ns) {
+		drain(w);
+		poll(&p, 1, LOOK_MS);
+	}
+}
+
 static unsigned effects_of(const struct remote *r)
 {
 	return remote_count(r->packets) + remote_count(r->completions) + is_new_error(r);
@@ -391,7 +403,7 @@ static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
 	struct conform_world *w = world;
 
 	(void)which;
-	return area == SCENARIO_LAST ? wire_last_payload(w->s->wire) : w->remote->memory[area];
+	return area == SCENARIO_LAST ? w->payload : w->remote->memory[area];
 }
 
 static int read_memory(struct remote *r, unsigned area, uint64_t offset, unsigned len)
@@ -513,6 +525,7 @@ const struct scenario_backend *remote_backend(void)
 	b.post_send = post_send;
 	b.post_recv = post_recv;
 	b.modify = modify;
+	b.wait = run_wait;
 	b.effects = effects;
 	b.completions = completions;
 	b.events = events;

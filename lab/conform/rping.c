@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A listener of rdma_cm at the device: the tester's own REQ sets up its queue pair. */
+/*
+ * rping -s at the device, a listener of rdma_cm: the tester's own REQ sets up its queue pair.
+ *
+ * rping is a requester. A SEND of 16 bytes to it has an address, a key and a length: it READs them,
+ * and SENDs 16 bytes when they are there. The next such SEND has where they go: it WRITEs back what
+ * it has READ, up to the first byte of 0, and SENDs. When a request of its has failed, it
+ * disconnects.
+ */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/util.h"
 #include "conform/session.h"
 
-enum { REPLY_MS = 2000, TRIES = 3, LEAVE_MS = 200 };
+enum {
+	REPLY_MS = 2000,
+	TRIES = 3,
+	LEAVE_MS = 200,
+	PING_LEN = 16,
+	RKEY = 0x4711,
+	BUFFER = 32768, /* bytes, of rping: what the longest READ of a case takes */
+};
 
 static uint8_t ib_mtu(unsigned bytes)
 {
@@ -40,17 +56,22 @@ static void make_req(struct conform_world *w, struct rocemu_cm_msg *m)
 	w->comm_id = m->req.local_comm_id;
 }
 
-static void take_reply(struct conform_world *w, const struct rocemu_cm_rep *rep)
+int rping_establish(struct conform_world *w)
 {
-	struct rocemu_cm_msg rtu = {
+	const struct rocemu_cm_msg rtu = {
 		.attr_id = ROCEMU_CM_RTU,
 		.tid = w->comm_id,
-		.rtu = {.local_comm_id = w->comm_id, .remote_comm_id = rep->local_comm_id}};
+		.rtu = {.local_comm_id = w->comm_id, .remote_comm_id = w->remote_comm_id}};
 
+	return gsi_send(w->s, &rtu);
+}
+
+static int take_reply(struct conform_world *w, const struct rocemu_cm_rep *rep)
+{
 	w->remote_comm_id = rep->local_comm_id;
 	w->peer.device_qpn = rep->local_qpn;
 	w->setup.rq_psn = rep->starting_psn & ROCEMU_PSN_MASK;
-	gsi_send(w->s, &rtu);
+	return w->setup.state == IBV_QPS_RTR ? 0 : rping_establish(w);
 }
 
 int rping_connect(struct conform_world *w)
@@ -66,10 +87,11 @@ int rping_connect(struct conform_world *w)
 	}
 	if (error)
 		return error;
+	if (m.attr_id == ROCEMU_CM_REJ && m.rej.reason == ROCEMU_CM_REJ_MTU)
+		return -EOPNOTSUPP;
 	if (m.attr_id != ROCEMU_CM_REP)
 		return -ECONNREFUSED;
-	take_reply(w, &m.rep);
-	return 0;
+	return take_reply(w, &m.rep);
 }
 
 void rping_end(struct conform_world *w)
@@ -81,23 +103,119 @@ void rping_end(struct conform_world *w)
 					   .remote_qpn = w->peer.device_qpn}};
 	struct rocemu_cm_msg answer;
 
-	for (unsigned i = 0; i < TRIES; i++)
+	for (unsigned i = 0; i < TRIES && !w->left; i++)
 		if (gsi_send(w->s, &m) || !gsi_wait(w->s, w->comm_id, LEAVE_MS, &answer))
 			return;
+}
+
+/* ---- its requests ---- */
+
+int rping_post(struct conform_world *w, const struct scenario_request *r)
+{
+	const bool read = w->pings % 2 == 0;
+	struct scenario_packet p = {.h = {.opcode = ROCEMU_RC_SEND_ONLY, .psn = w->pings},
+				    .len = PING_LEN,
+				    .data_len = PING_LEN};
+	int error;
+
+	if (r->opcode != (read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE))
+		return -EINVAL;
+	put_be64(p.data, scenario_peer_va(&w->peer, &r->to));
+	put_be32(p.data + 8, r->rkey ? r->rkey : RKEY);
+	put_be32(p.data + 12, r->len);
+	error = conform_send(w, &p);
+	wire_mark(w->s->wire);
+	w->pings++;
+	return error;
+}
+
+bool rping_is_own_ack(const struct conform_world *w, const struct rocemu_hdrs *h)
+{
+	const uint32_t psn = (h->psn - w->setup.rq_psn) & ROCEMU_PSN_MASK;
+
+	return h->opcode == ROCEMU_RC_ACK && psn < w->pings &&
+	       (h->aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK;
+}
+
+bool rping_leaves(struct conform_world *w)
+{
+	struct rocemu_cm_msg m, drep = {.attr_id = ROCEMU_CM_DREP};
+	const bool first = !w->left;
+	uint64_t ns;
+
+	if (!w->comm_id || !gsi_find(w->s, w->comm_id, &m, &ns) || m.attr_id != ROCEMU_CM_DREQ)
+		return false;
+	drep.tid = m.tid;
+	drep.drep.local_comm_id = w->comm_id;
+	drep.drep.remote_comm_id = m.dreq.local_comm_id;
+	gsi_send(w->s, &drep);
+	w->left = true;
+	if (first)
+		wire_effect(w->s->wire, ns);
+	return first;
+}
+
+/* ---- is it there? ---- */
+
+/** The next effect, or NULL: none came. */
+static const char *next_effect(struct conform_world *w)
+{
+	const uint64_t until = conform_now() + REPLY_MS * (uint64_t)NS_PER_MS;
+	struct pollfd wait = {.fd = wire_fd(w->s->wire), .events = POLLIN};
+	const char *came;
+
+	while (!(came = conform_next(w)) && conform_now() < until)
+		poll(&wait, 1, 1);
+	return came;
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return text && strncmp(text, with, strlen(with)) == 0;
+}
+
+/** Does it do as rping does, with a buffer that is large enough? NULL: yes. */
+static const char *what_differs(struct conform_world *w)
+{
+	const struct scenario_request ping = {
+		.opcode = IBV_WR_RDMA_READ, .len = BUFFER, .to.area = SCENARIO_NOWHERE};
+	bool reads = false;
+	const char *came;
+
+	if (rping_post(w, &ping))
+		return "nothing can be sent to it";
+	/* A device may READ in parts. */
+	while (begins(came = next_effect(w), "READ_REQUEST")) {
+		reads = true;
+		requests_answer(w, &wire_last(w->s->wire)->h);
+	}
+	if (begins(came, "SEND_ONLY"))
+		return NULL;
+	return reads ? "its buffer has less than 32768 bytes" : "it does not do as rping does";
 }
 
 bool rping_there(struct conform_session *s, char *why, size_t size)
 {
 	struct conform_world w = {
 		.s = s,
-		.setup = {.mtu = 1024, .timeout = 14, .retry_cnt = 7},
+		.setup = {.type = IBV_QPT_RC,
+			  .mtu = 1024,
+			  .timeout = 14,
+			  .retry_cnt = 7,
+			  .rd_atomic = 1},
 		.peer = {.gid = wire_gid(s->wire), .device_gid = s->o.target, .qpn = ++s->qpn}};
-	const int error = rping_connect(&w);
+	const char *text;
+	int error;
 
-	if (error)
+	w.peer.setup = &w.setup;
+	wire_begin(s->wire, 0);
+	error = rping_connect(&w);
+	conform_choose_port(&w.peer);
+	text = error == -ECONNREFUSED ? "rejected" : error ? strerror(-error) : what_differs(&w);
+	if (text)
 		snprintf(why, size, "CM service of TCP port %u: %s", s->o.port[SCENARIO_PEER_RPING],
-			 error == -ECONNREFUSED ? "rejected" : strerror(-error));
-	else
+			 text);
+	if (!error)
 		rping_end(&w);
-	return !error;
+	return !text;
 }

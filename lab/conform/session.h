@@ -10,7 +10,7 @@
 
 #include "conform/conform.h"
 
-enum { CONFORM_KEPT = 64 };
+enum { CONFORM_KEPT = 64, CONFORM_MESSAGES = 64 };
 
 /** A message to QP 1 that came, and was not read. */
 struct conform_mad {
@@ -47,19 +47,35 @@ struct conform_session {
 	unsigned packets, room;
 };
 
+/** Requests of the device. PSNs count from the first one. */
+struct conform_requests {
+	uint32_t next;			/* of the next that is new */
+	uint32_t messages;		/* that have ended; a READ has when its request came */
+	uint32_t end[CONFORM_MESSAGES]; /* of the newest: the PSN behind the last packet */
+};
+
 /** The queue pair of a case: the scenario's world. */
 struct conform_world {
 	struct conform_session *s;
 	struct scenario_setup setup; /* as it came to be */
 	struct scenario_peer peer;
-	bool answers;	   /* the device's requests are acknowledged, and are no effects */
-	uint32_t next_psn; /* of the device's requests: the next, and how many came */
-	uint32_t next_msn;
+	/* The device's requests are acknowledged, and are no effects; those that came before; these
+	 * are no effects. */
+	bool answers, answers_repeats, ignores_repeats;
+	struct conform_requests requests;
+	unsigned pings; /* SENDs to rping by post_send(); their ACKs are no effects */
+	bool left;	/* rping has disconnected */
 	uint32_t ahead; /* PSN, from the first on, that the device expects, as far as is known */
 	uint32_t comm_id, remote_comm_id; /* of the CM */
 	int tcp;			  /* of a server of perftest; or -1 */
 	struct remote *remote;		  /* owned; of conform-peer, or NULL */
-	char text[SCENARIO_EFFECTS_MAX];
+	struct rocemu_packet last;	  /* effect; payload: NULL */
+	bool any_last;
+	uint8_t payload[ROCEMU_MAX_MTU]; /* of last */
+	char text[SCENARIO_EFFECTS_MAX]; /* effects */
+	size_t len;
+	unsigned count; /* how many */
+	bool shown;	/* a line has seen them */
 };
 
 /* ---- gsi.c: QP 1 ---- */
@@ -68,6 +84,9 @@ struct conform_world {
 void gsi_req(struct conform_session *s, struct rocemu_cm_msg *m);
 /** @return 0 or a negative errno value. */
 int gsi_send(struct conform_session *s, const struct rocemu_cm_msg *m);
+/** Take the message with this remote communication ID out of those that came. @return false: there
+ * is none. *ns: when it came. */
+bool gsi_find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_msg *m, uint64_t *ns);
 /** Wait for a message with this remote communication ID. @return 0, -ETIMEDOUT. */
 int gsi_wait(struct conform_session *s, uint32_t comm_id, unsigned ms, struct rocemu_cm_msg *m);
 /** Ask QP 1: a REQ for a service that nobody has, and its REJ. @return 0, -ETIMEDOUT. */
@@ -99,6 +118,23 @@ bool pingpong_there(struct conform_session *s, enum scenario_peer_program kind, 
 int rping_connect(struct conform_world *w);
 void rping_end(struct conform_world *w);
 bool rping_there(struct conform_session *s, char *why, size_t size);
+/** Let it post a READ, or, the next time, a WRITE. @return 0 or a negative errno value. */
+int rping_post(struct conform_world *w, const struct scenario_request *r);
+/** The RTU that rping_connect() left out, as the queue pair was to be in RTR. */
+int rping_establish(struct conform_world *w);
+/** An ACK of what rping_post() sent. */
+bool rping_is_own_ack(const struct conform_world *w, const struct rocemu_hdrs *h);
+/** It disconnects: its DREQ came, and is answered. @return true: the first one. */
+bool rping_leaves(struct conform_world *w);
+
+/* ---- requests.c: those of the device ---- */
+
+/** A request packet came. @return true: its PSN came before. */
+bool requests_note(struct conform_world *w, const struct rocemu_hdrs *h);
+/** The MSN of an answer that acknowledges all up to a PSN. */
+uint32_t requests_msn(const struct conform_world *w, uint32_t psn);
+/** Acknowledge a request packet, or send all responses to a READ: bytes of 0. */
+void requests_answer(struct conform_world *w, const struct rocemu_hdrs *h);
 
 /* ---- perftest.c: servers that tell a key ---- */
 
@@ -121,6 +157,8 @@ extern const struct scenario_backend conform_backend;
 
 /** The session whose cases are carried out from now on. */
 void conform_use(struct conform_session *s);
+/** The UDP source port that a connection of two queue pairs has. */
+void conform_choose_port(struct scenario_peer *peer);
 /** Before a packet is sent: no more than 50,000 of them in a second. */
 void conform_pace(struct conform_session *s);
 /** The text of a packet that came, or NULL: none. Its requests are answered, if they have to be. */

@@ -46,8 +46,9 @@ struct wire {
 	bool (*take)(void *arg, const struct wire_packet *p);
 	void *tap_arg, *take_arg;
 	uint64_t last_ns;	     /* of the last packet sent */
-	uint64_t sent_ns, first_ns;  /* of that at wire_mark(); of the first read behind it, or 0 */
-	uint64_t came_ns, before_ns; /* of the last packet read, and of that before it, or 0 */
+	uint64_t read_ns;	     /* of the last packet read */
+	uint64_t sent_ns, first_ns;  /* at wire_mark(); of the first effect behind it, or 0 */
+	uint64_t came_ns, before_ns; /* of the last effect, and of that before it, or 0 */
 	struct rocemu_packet last;
 	bool any;
 	char text[SCENARIO_LINE_MAX];
@@ -326,6 +327,19 @@ void wire_mark(struct wire *w)
 	w->first_ns = 0;
 }
 
+uint64_t wire_read_ns(const struct wire *w)
+{
+	return w->read_ns;
+}
+
+void wire_effect(struct wire *w, uint64_t ns)
+{
+	w->before_ns = w->came_ns;
+	w->came_ns = ns;
+	if (!w->first_ns && ns >= w->sent_ns)
+		w->first_ns = ns;
+}
+
 bool wire_latency(const struct wire *w, uint64_t *ns)
 {
 	*ns = w->first_ns - w->sent_ns;
@@ -352,10 +366,7 @@ static void read_packet(struct wire *w, const struct scenario_peer *peer,
 	char text[SCENARIO_LINE_MAX - 32];
 	struct rocemu_packet p;
 
-	w->before_ns = w->came_ns;
-	w->came_ns = k->ns;
-	if (!w->first_ns && k->ns >= w->sent_ns)
-		w->first_ns = k->ns;
+	w->read_ns = k->ns;
 	if (rocemu_packet_decode(&p, k->data, k->len) != ROCEMU_DROP_NONE) {
 		snprintf(w->text, sizeof(w->text), "?");
 		return;

@@ -66,10 +66,14 @@ const char *wire_next(struct wire *w, const struct scenario_peer *peer);
 
 /** The last packet that was read; NULL: none since wire_begin(). payload[] has its payload. */
 const struct rocemu_packet *wire_last(const struct wire *w);
+/** When it came. */
+uint64_t wire_read_ns(const struct wire *w);
 /** What was sent last is what wire_latency() counts from. */
 void wire_mark(struct wire *w);
-/** From the packet at wire_mark() to the first that came behind it, and was read; and between the
- * last two that were read. @return false: there are none. */
+/** What came then is an effect. */
+void wire_effect(struct wire *w, uint64_t ns);
+/** From the packet at wire_mark() to the first effect behind it; and between the last two effects.
+ * @return false: there are none. */
 bool wire_latency(const struct wire *w, uint64_t *ns);
 bool wire_interval(const struct wire *w, uint64_t *ns);
 uint8_t *wire_last_payload(struct wire *w);

@@ -189,6 +189,12 @@ bool run_completions(struct round *r)
 
 bool run_ignore(struct round *r)
 {
+	if (take_word(r, "repeats")) {
+		if (!r->b->ignore_repeats)
+			return cannot(r, "ignore repeats");
+		r->b->ignore_repeats(r->world);
+		return end_of_line(r);
+	}
 	r->ignored[r->end] |= take_word(r, "rest");
 	if (!end_of_line(r))
 		return false;

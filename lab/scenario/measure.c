@@ -190,7 +190,10 @@ bool run_interval(struct round *r)
 	return measure(r, r->b->interval, "fewer than two packets came");
 }
 
+/** "[repeats]" */
 bool run_answer(struct round *r)
 {
-	return end_of_line(r) && expect_result(r, r->b->answer(r->world), 0);
+	const bool repeats = take_word(r, "repeats");
+
+	return end_of_line(r) && expect_result(r, r->b->answer(r->world, repeats), 0);
 }

@@ -471,9 +471,11 @@ struct scenario_backend {
 	bool (*cq_event)(void *world, unsigned end, bool wait);
 	/**
 	 * From now on the peer acknowledges the requests that come to it, and they are not among
-	 * the effects.
+	 * the effects. repeats: only those that come once more.
 	 */
-	int (*answer)(void *world);
+	int (*answer)(void *world, bool repeats);
+	/** From now on requests that the device repeats are not among the effects. */
+	void (*ignore_repeats)(void *world);
 	/**
 	 * From the last packet that input() sent to the first that came behind it. What was sent
 	 * for settle() and answer() does not count, nor what came for that. @return false: none

@@ -348,6 +348,9 @@ TEST(language, measures__wrong_or_not_there)
 		 "fail 7:0: x is 1000 ns, more than 999"},
 		{"case a\nqp RC\nfor i 0..128 note n i\n", "error 3:21: more than 128 measures"},
 		{"case a\nqp RC\nanswer\n", "cannot 3:0: 'answer' is not possible here"},
+		{"case a\nqp RC\nanswer repeats\n", "cannot 3:0: 'answer' is not possible here"},
+		{"case a\nqp RC\nignore repeats\n",
+		 "cannot 3:8: 'ignore repeats' is not possible here"},
 	};
 
 	check(rows, ARRAY_LEN(rows));
