@@ -102,32 +102,58 @@ static unsigned next_count(const unsigned *count, unsigned n, unsigned least)
 	return next;
 }
 
+/** Wait for more effects, which are put behind all those that came. @return how many are there. */
+static unsigned add_effects(struct round *r, struct alternatives *a, char *all, unsigned more)
+{
+	const char *got = with_kept(r, r->b->effects(r->world, r->end, more));
+
+	if (*got)
+		list_append(all, SCENARIO_EFFECTS_MAX, got, strlen(got));
+	memcpy(a->came, all, SCENARIO_EFFECTS_MAX);
+	in_real_time(a->came);
+	return *all ? list_items(all) : 0;
+}
+
+/** What comes now may make it one of them: of an ACK at its end nothing is left behind a later
+ * one, and '*' stands for any number of effects. */
+static bool may_match_later(const struct alternatives *a, const unsigned *count)
+{
+	const char *last = strrchr(a->came, ';');
+	const unsigned n = *a->came ? list_items(a->came) : 0;
+
+	last = last ? last + 2 : a->came;
+	for (unsigned i = 0; i < a->n; i++)
+		if (strchr(a->text[i], '*') ||
+		    (n <= count[i] && strncmp(last, "ack ", strlen("ack ")) == 0))
+			return true;
+	return false;
+}
+
 /** Alternatives may have different numbers of effects: the shortest ones are tried first. */
 static int await_in_real_time(struct round *r, struct alternatives *a)
 {
 	char all[SCENARIO_EFFECTS_MAX] = "";
 	unsigned count[ALTERNATIVES], have = 0, want;
+	int which = -1;
 
 	for (unsigned i = 0; i < a->n; i++)
 		count[i] = in_real_time(a->text[i]);
-	for (want = next_count(count, a->n, 0); want != UINT_MAX;
+	for (want = next_count(count, a->n, 0); want != UINT_MAX && which < 0;
 	     want = next_count(count, a->n, want + 1)) {
-		const unsigned more = want > have ? want - have : 0;
-		const char *got = with_kept(r, r->b->effects(r->world, r->end, more));
-		int which;
-
-		if (*got)
-			list_append(all, sizeof(all), got, strlen(got));
-		have = *all ? list_items(all) : 0;
-		memcpy(a->came, all, sizeof(all));
-		in_real_time(a->came);
+		have = add_effects(r, a, all, want > have ? want - have : 0);
 		which = find_alternative(a);
-		if (which >= 0)
-			return which;
 		if (have < want)
-			return -1; /* no more will come */
+			return which; /* no more will come */
 	}
-	return -1;
+	while (which < 0 && may_match_later(a, count)) {
+		const unsigned before = have;
+
+		have = add_effects(r, a, all, 1);
+		if (have == before)
+			break;
+		which = find_alternative(a);
+	}
+	return which;
 }
 
 int await_one(struct round *r, struct alternatives *a)

@@ -22,6 +22,12 @@ uint64_t scenario_peer_va(const struct scenario_peer *peer, const struct scenari
 			(p)->member = (value);                   \
 	} while (0)
 
+/** Bytes behind the payload, whatever the header has. */
+static uint32_t padding(const struct scenario_packet *p)
+{
+	return -p->len & 3;
+}
+
 void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_packet *p)
 {
 	static const struct scenario_place mem = {.area = SCENARIO_MEM};
@@ -31,9 +37,9 @@ void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_pa
 
 	p->h.psn += ops & ROCEMU_OP_RESPONSE ? s->sq_psn : s->rq_psn;
 	p->h.psn &= ROCEMU_PSN_MASK;
-	p->h.pad = (uint8_t)(-p->len & 3);
 	p->h.reth.va = scenario_peer_va(peer, p->has_place ? &p->at : &mem);
 	p->h.atomiceth.va = p->h.reth.va;
+	DEFAULT(p, PAD, h.pad, (uint8_t)padding(p));
 	DEFAULT(p, ACKREQ, h.ackreq, ops & ROCEMU_OP_LAST && ops & ROCEMU_OP_REQUEST);
 	DEFAULT(p, MIGREQ, h.migreq, true);
 	DEFAULT(p, PKEY, h.pkey, ROCEMU_PKEY_DEFAULT);
@@ -67,7 +73,7 @@ static void fill(const struct scenario_packet *p, uint8_t *to)
 	for (uint32_t i = 0; i < p->len; i++)
 		to[i] = scenario_given(p, SCENARIO_PACKET_FILL) ? p->fill : (uint8_t)(i * 7 + 1);
 	memcpy(to, p->data, MIN(p->data_len, p->len));
-	memset(to + p->len, 0, p->h.pad);
+	memset(to + p->len, 0, padding(p));
 }
 
 size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scenario_packet *p,
@@ -89,7 +95,8 @@ size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scena
 	to[0] = p->h.opcode;
 	*hdr_len = n;
 	fill(p, to + n);
-	n += p->len + p->h.pad;
+	n += p->len + padding(p);
+	n -= MIN(n, (size_t)p->cut);
 	icrc = rocemu_icrc(&ctx, to, n, NULL, 0, NULL, 0) ^ p->bad_icrc;
 	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
 		to[n++] = (uint8_t)(icrc >> 8 * i);

@@ -224,6 +224,8 @@ struct scenario_place {
 /* X(NAME, name, member of struct scenario_packet, largest value) */
 #define SCENARIO_PACKET_FIELDS(X) \
 	X(LEN, len, len, ROCEMU_MAX_MTU)           \
+	X(PAD, pad, h.pad, 3)                      \
+	X(CUT, cut, cut, ROCEMU_MAX_MTU)           \
 	X(FILL, fill, fill, 255)                   \
 	X(SE, se, h.se, 1)                         \
 	X(MIGREQ, migreq, h.migreq, 1)             \
@@ -289,6 +291,7 @@ struct scenario_packet {
 	struct scenario_place at;
 	bool has_place;
 	uint32_t len; /* bytes of payload */
+	uint32_t cut; /* bytes in front of the ICRC that are left out, as many as there are */
 	uint8_t fill; /* each of them; not given: byte i is 7 i + 1 */
 	struct scenario_mad mad;
 	uint8_t data[SCENARIO_DATA]; /* the payload's first bytes, instead of these */

@@ -521,6 +521,46 @@ TEST(language, let__stands_for_its_number_in_the_rest_of_the_case)
 	check(rows, ARRAY_LEN(rows));
 }
 
+/* What comes one after the other. */
+static const char *const later[] = {"ack 0/1", "ack 1/2", "nak 60 2/2"};
+static unsigned came;
+
+static void *begin_again(const struct scenario_setup *s, int *error)
+{
+	came = 0;
+	return scenario_endpoint.start(s, error);
+}
+
+static const char *next_effect(void *world, unsigned end, unsigned n)
+{
+	(void)world;
+	(void)end;
+	return n && came < ARRAY_LEN(later) ? later[came++] : "";
+}
+
+TEST(language, effects_that_come_later__may_match__are_waited_for)
+{
+	static const struct row rows[] = {
+		{"case a\nqp RC\nexpect ack 0/1\nexpect ack 1/2\n", "ok"},
+		{"case a\nqp RC\nexpect ack 1/2\n", "ok"},
+		{"case a\nqp RC\nexpect cnp or nak 60 2/2\n", "ok"},
+		{"case a\nqp RC\nexpect *1/2*\nexpect nak*\n", "ok"},
+		{"case a\nqp RC\nexpect cnp\n",
+		 "fail 3:0: what came is not what is expected\n  expected: cnp\n  came:     nak 60 "
+		 "2/2"},
+		{"case a\nqp RC\nexpect *7/7*\n", "fail 3:0: what came is not what is expected\n  "
+						  "expected: *7/7*\n  came:     nak 60 "
+						  "2/2"},
+	};
+	struct scenario_backend b = scenario_endpoint;
+
+	b.settle = settle;
+	b.start = begin_again;
+	b.effects = next_effect;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
+}
+
 TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 {
 	static const struct row rows[] = {
