@@ -230,6 +230,7 @@ static void keep_last(struct conform_world *w, const struct rocemu_packet *p)
 	if (!p)
 		return;
 	w->last = *p;
+	w->last_ip = *wire_last_ip(w->s->wire);
 	w->any_last = true;
 	memcpy(w->payload, wire_last_payload(w->s->wire), p->payload_len);
 }
@@ -329,6 +330,14 @@ static const struct rocemu_packet *last(void *world, unsigned which)
 	return w->any_last ? &w->last : NULL;
 }
 
+static void last_ip(void *world, struct scenario_ip *ip)
+{
+	const struct conform_world *w = world;
+	const struct ip_udp *h = &w->last_ip;
+
+	*ip = (struct scenario_ip){.sport = h->sport, .tclass = h->tclass, .ttl = h->hop_limit};
+}
+
 static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
 {
 	struct conform_world *w = world;
@@ -394,6 +403,7 @@ const struct scenario_backend conform_backend = {
 	.settle = settle,
 	.effects = effects,
 	.last = last,
+	.last_ip = last_ip,
 	.memory = memory,
 	.address = address,
 	.key = key,

@@ -70,6 +70,7 @@ struct conform_world {
 	int tcp;			  /* of a server of perftest; or -1 */
 	struct remote *remote;		  /* owned; of conform-peer, or NULL */
 	struct rocemu_packet last;	  /* effect; payload: NULL */
+	struct ip_udp last_ip;
 	bool any_last;
 	uint8_t payload[ROCEMU_MAX_MTU]; /* of last */
 	char text[SCENARIO_EFFECTS_MAX]; /* effects */

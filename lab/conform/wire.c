@@ -30,6 +30,7 @@ union address {
 struct sender {
 	int fd;
 	uint16_t port;
+	bool other; /* it has another address than the peer's */
 };
 
 struct wire {
@@ -50,6 +51,7 @@ struct wire {
 	uint64_t sent_ns, first_ns;  /* at wire_mark(); of the first effect behind it, or 0 */
 	uint64_t came_ns, before_ns; /* of the last effect, and of that before it, or 0 */
 	struct rocemu_packet last;
+	struct ip_udp last_ip;
 	bool any;
 	char text[SCENARIO_LINE_MAX];
 	uint8_t payload[ROCEMU_MAX_MTU];
@@ -106,6 +108,11 @@ static void set_options(int fd, int family)
 
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	/* With the capability for it, packets may come from any address. */
+	if (family == AF_INET)
+		setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &on, sizeof(on));
+	else
+		setsockopt(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, &on, sizeof(on));
 	if (family == AF_INET) {
 		setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &never, sizeof(never));
 		setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
@@ -121,10 +128,10 @@ static void set_options(int fd, int family)
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
-/** @return a socket of the peer with this port, or a negative errno. */
-static int bound(const struct wire *w, uint16_t port)
+/** @return a socket of the address with this port, or a negative errno. */
+static int bound(const union address *address, uint16_t port)
 {
-	union address a = w->local;
+	union address a = *address;
 	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -150,7 +157,7 @@ struct wire *wire_open(const char *address, int *error)
 		return NULL;
 	w->fd = -1;
 	if (read_address(address, &w->local))
-		w->fd = bound(w, ROCEMU_UDP_PORT);
+		w->fd = bound(&w->local, ROCEMU_UDP_PORT);
 	else
 		*error = -EINVAL;
 	w->gid = gid_of(&w->local);
@@ -316,6 +323,11 @@ const struct rocemu_packet *wire_last(const struct wire *w)
 	return w->any ? &w->last : NULL;
 }
 
+const struct ip_udp *wire_last_ip(const struct wire *w)
+{
+	return &w->last_ip;
+}
+
 uint8_t *wire_last_payload(struct wire *w)
 {
 	return w->payload;
@@ -369,6 +381,7 @@ static void read_packet(struct wire *w, const struct scenario_peer *peer,
 	w->read_ns = k->ns;
 	if (rocemu_packet_decode(&p, k->data, k->len) != ROCEMU_DROP_NONE) {
 		snprintf(w->text, sizeof(w->text), "?");
+		w->any = false;
 		return;
 	}
 	scenario_packet_text(peer->setup, 0, &p, text, sizeof(text));
@@ -376,6 +389,7 @@ static void read_packet(struct wire *w, const struct scenario_peer *peer,
 	memcpy(w->payload, p.payload, p.payload_len);
 	p.payload = NULL;
 	w->last = p;
+	w->last_ip = k->ip;
 	w->any = true;
 }
 
@@ -383,7 +397,7 @@ const char *wire_next(struct wire *w, const struct scenario_peer *peer)
 {
 	wire_receive(w);
 	if (w->lost) {
-		w->lost = false;
+		w->lost = w->any = false;
 		return "PACKETS LOST BY THE PEER";
 	}
 	if (!w->count)
@@ -397,20 +411,23 @@ const char *wire_next(struct wire *w, const struct scenario_peer *peer)
 
 /* ---- what is sent ---- */
 
-/** The socket with a source port. @return it, or a negative errno value. */
-static int sender(struct wire *w, uint16_t port)
+/** The socket with a source address and port. @return it, or a negative errno value. */
+static int sender(struct wire *w, const struct rocemu_gid *from, uint16_t port)
 {
+	const bool other = !rocemu_gid_equal(from, &w->gid);
+	const union address address = other ? address_of(from, 0) : w->local;
 	struct sender *s = w->sender;
 
-	if (port == ROCEMU_UDP_PORT)
+	if (port == ROCEMU_UDP_PORT && !other)
 		return w->fd;
 	for (; s < w->sender + w->senders; s++)
-		if (s->port == port)
+		if (s->port == port && s->other == other)
 			return s->fd;
 	if (w->senders == PORTS)
 		return -EOPNOTSUPP;
 	s->port = port;
-	s->fd = bound(w, port);
+	s->other = other;
+	s->fd = bound(&address, port);
 	if (s->fd >= 0)
 		w->senders++;
 	return s->fd;
@@ -426,11 +443,11 @@ static void set_tos(int fd, int family, int ecn)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 }
 
-int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t ecn,
-		    uint8_t *data, size_t len)
+static int send_from(struct wire *w, const struct rocemu_gid *from, const struct rocemu_gid *to,
+		     uint16_t sport, uint8_t ecn, uint8_t *data, size_t len)
 {
 	const union address address = address_of(to, ROCEMU_UDP_PORT);
-	const struct wire_packet p = {.ip = {.src = w->gid,
+	const struct wire_packet p = {.ip = {.src = *from,
 					     .dst = *to,
 					     .sport = sport,
 					     .dport = ROCEMU_UDP_PORT,
@@ -441,7 +458,7 @@ int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport,
 				      .sent = true,
 				      .len = (uint32_t)len,
 				      .data = data};
-	const int fd = sender(w, sport);
+	const int fd = sender(w, from, sport);
 
 	if (fd < 0)
 		return fd;
@@ -452,15 +469,25 @@ int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport,
 	return sendto(fd, data, len, 0, &address.sa, address_len(&address)) < 0 ? -errno : 0;
 }
 
+int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t ecn,
+		    uint8_t *data, size_t len)
+{
+	return send_from(w, &w->gid, to, sport, ecn, data, len);
+}
+
 int wire_send(struct wire *w, const struct scenario_peer *peer, const struct scenario_packet *p)
 {
+	const struct rocemu_gid from = scenario_peer_source(peer, p);
 	uint8_t data[ROCEMU_MAX_PACKET];
 	size_t hdr_len, len;
+	int error;
 
-	if (p->other_source || p->congested || p->by_memory || p->ip_id)
+	if (p->congested || p->by_memory || p->ip_id)
 		return -EOPNOTSUPP;
 	len = scenario_peer_encode(peer, p, data, &hdr_len);
-	return wire_send_bytes(w, &peer->device_gid, p->sport, p->ecn, data, len);
+	error = send_from(w, &from, &peer->device_gid, p->sport, p->ecn, data, len);
+	/* The host has not the other address, or may not send from it. */
+	return p->other_source && error ? -EOPNOTSUPP : error;
 }
 
 /**

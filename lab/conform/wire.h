@@ -77,5 +77,7 @@ void wire_effect(struct wire *w, uint64_t ns);
 bool wire_latency(const struct wire *w, uint64_t *ns);
 bool wire_interval(const struct wire *w, uint64_t *ns);
 uint8_t *wire_last_payload(struct wire *w);
+/** Its headers in front of the BTH. */
+const struct ip_udp *wire_last_ip(const struct wire *w);
 
 #endif

@@ -158,6 +158,9 @@ bool need_opcode(struct round *r, uint8_t *opcode);
 bool read_packet_field(struct round *r, struct scenario_packet *p);
 /** The rest of the line names fields of a packet that was sent: does it have their values? */
 bool read_fields_of(struct round *r, const struct rocemu_packet *got);
+/** "last.sport": the value of a field of it. @return false: there is no such field, or no packet.
+ */
+bool last_value(struct round *r, const char *name, uint64_t *out);
 
 /* ---- value.c ---- */
 

@@ -164,19 +164,67 @@ bool read_packet(struct round *r, struct scenario_packet *p)
 	return need_psn(r, &p->h.psn) && read_packet_fields(r, p);
 }
 
-bool read_fields_of(struct round *r, const struct rocemu_packet *got)
+/** What is known of the headers of a packet that was sent. */
+static struct scenario_packet headers_of(const struct round *r, const struct rocemu_packet *got,
+					 struct scenario_ip *ip)
 {
-	struct scenario_packet want = {0}, have = {.h = got->h, .len = got->payload_len};
+	struct scenario_packet have = {.h = got->h, .len = got->payload_len};
 
-	if (!read_packet_fields(r, &want))
-		return false;
-	if (want.data_len)
-		return refuse(r, "'check last' compares the payload, not 'bytes'");
+	*ip = (struct scenario_ip){0};
+	if (r->b->last_ip)
+		r->b->last_ip(r->world, ip);
+	have.sport = ip->sport;
+	have.ecn = ip->tclass & 3;
 	/* What atomics have in a header of their own. */
 	if (rocemu_opcode_hdrs(got->h.opcode) & ROCEMU_HDR_ATOMICETH) {
 		have.h.reth.va = got->h.atomiceth.va;
 		have.h.reth.rkey = got->h.atomiceth.rkey;
 	}
+	return have;
+}
+
+/** Is the field one of the headers of a packet that was sent? */
+static bool is_in_headers(const struct round *r, enum scenario_packet_field f)
+{
+	if (f == SCENARIO_PACKET_PORT || f == SCENARIO_PACKET_ECN)
+		return r->b->last_ip;
+	return packet_fields[f].offset < sizeof(struct rocemu_hdrs) || f == SCENARIO_PACKET_LEN;
+}
+
+bool last_value(struct round *r, const char *name, uint64_t *out)
+{
+	static const char prefix[] = "last.";
+	const struct rocemu_packet *got;
+	struct scenario_packet have;
+	struct scenario_ip ip;
+
+	if (strncmp(name, prefix, strlen(prefix)) != 0 || !r->world || !r->b->last)
+		return false;
+	got = r->b->last(r->world, r->end);
+	if (!got)
+		return false;
+	name += strlen(prefix);
+	have = headers_of(r, got, &ip);
+	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
+		if (strcmp(packet_fields[i].name, name) != 0 || !is_in_headers(r, i))
+			continue;
+		*out = field_value(&packet_fields[i], &have);
+		return true;
+	}
+	*out = strcmp(name, "ttl") == 0 ? ip.ttl : ip.tclass >> 2;
+	return r->b->last_ip && (strcmp(name, "ttl") == 0 || strcmp(name, "dscp") == 0);
+}
+
+bool read_fields_of(struct round *r, const struct rocemu_packet *got)
+{
+	struct scenario_packet want = {0}, have;
+	struct scenario_ip ip;
+
+	if (!read_packet_fields(r, &want))
+		return false;
+	if (want.data_len)
+		return refuse(r, "'check last' compares the payload, not 'bytes'");
+	have = headers_of(r, got, &ip);
 	if (want.has_place && have.h.reth.va != r->b->address(r->world, &want.at))
 		return fail(r, "the address is 0x%llx", (unsigned long long)have.h.reth.va);
 	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
@@ -186,7 +234,7 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got)
 		if (!(want.given >> i & 1))
 			continue;
 		/* The others are of packets that come. */
-		if (f->offset >= sizeof(have.h) && i != SCENARIO_PACKET_LEN)
+		if (!is_in_headers(r, i))
 			return refuse(r, "'%s' is not in the headers of what was sent", f->name);
 		a = field_value(f, &have);
 		b = field_value(f, &want);

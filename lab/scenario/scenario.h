@@ -367,6 +367,12 @@ struct scenario_srq {
 	bool other_pd, other_domain; /* of _NEW: not the QP's */
 };
 
+/** Of the headers in front of the BTH. */
+struct scenario_ip {
+	uint16_t sport;
+	uint8_t tclass, ttl;
+};
+
 /** Of the next packets of an end whose text matches pattern, times of them: which are lost. */
 struct scenario_loss {
 	const char *pattern;
@@ -440,6 +446,8 @@ struct scenario_backend {
 	uint64_t (*address)(void *world, const struct scenario_place *p);
 	/** The last packet that an end sent, without its payload; NULL: there was none. */
 	const struct rocemu_packet *(*last)(void *world, unsigned end);
+	/** Of its IP and UDP headers; NULL: nothing is known of them. */
+	void (*last_ip)(void *world, struct scenario_ip *ip);
 	/** SCENARIO_AREA bytes; of SCENARIO_LAST: ROCEMU_MAX_MTU. */
 	uint8_t *(*memory)(void *world, unsigned end, enum scenario_area area);
 	/**

@@ -97,7 +97,7 @@ static bool operand(struct round *r, const char **p, uint64_t *out)
 	memcpy(digits, *p, len);
 	digits[len] = 0;
 	if (!loop_value(r, *p, len, out) && !fault_value_number(digits, UINT64_MAX, out) &&
-	    !key_value(r, digits, out) && !srq_value(r, digits, out))
+	    !last_value(r, digits, out) && !key_value(r, digits, out) && !srq_value(r, digits, out))
 		return false;
 	*p += len;
 	return true;

@@ -561,6 +561,38 @@ TEST(language, effects_that_come_later__may_match__are_waited_for)
 		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
 }
 
+static void some_ip(void *world, struct scenario_ip *ip)
+{
+	(void)world;
+	*ip = (struct scenario_ip){.sport = 0xc123, .tclass = 46 << 2 | 1, .ttl = 64};
+}
+
+TEST(language, last_packet__its_fields__are_numbers)
+{
+#define ACKED "case a\nqp RC\n< WRITE_ONLY 0 len 8\nexpect ack 0/1\n"
+	static const struct row rows[] = {
+		{ACKED "let m last.migreq\nlast migreq m\nlast migreq last.migreq-m\n",
+		 "fail 7:0: migreq is 0x1, not 0x0"},
+		{ACKED "last sport 0xc123 ecn 1\nlast sport last.sport+1\n",
+		 "fail 6:0: sport is 0xc123, not 0xc124"},
+		{ACKED "for i last.dscp..46 last msn i-45\nfor i 64..last.ttl last msn i-64\n",
+		 "fail 6:0: msn is 0x1, not 0x0"},
+		{ACKED "note x last.bad_icrc\n", "error 5:8: 'last.bad_icrc' is not a number"},
+		{"case a\nqp RC\nnote x last.psn\n", "error 3:8: 'last.psn' is not a number"},
+	};
+	static const struct row none[] = {
+		{ACKED "last sport 1\n",
+		 "error 5:12: 'sport' is not in the headers of what was sent"},
+		{ACKED "note x last.ttl\n", "error 5:8: 'last.ttl' is not a number"},
+	};
+	struct scenario_backend b = scenario_endpoint;
+
+	b.last_ip = some_ip;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_string_equal(run_with(&b, rows[i].text), rows[i].want);
+	check(none, ARRAY_LEN(none));
+}
+
 TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 {
 	static const struct row rows[] = {
