@@ -177,6 +177,16 @@ static enum rocemu_service service(enum ibv_qp_type type)
 				    : ROCEMU_SVC_XRC;
 }
 
+/** Annex A17.9.3: PSN 0, neither SE nor MigReq, the P_Key of the data, and 16 bytes of 0. */
+static bool cnp_is_right(const struct rocemu_hdrs *h, const uint8_t *data, size_t len)
+{
+	static const uint8_t zeros[ROCEMU_CNP_LEN];
+
+	return !h->psn && !h->se && !h->migreq && h->pkey == ROCEMU_PKEY_DEFAULT &&
+	       len == ROCEMU_BTH_LEN + sizeof(zeros) + ROCEMU_ICRC_LEN &&
+	       memcmp(data + ROCEMU_BTH_LEN, zeros, sizeof(zeros)) == 0;
+}
+
 const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t sport,
 				  const uint8_t *data, size_t len, const struct rocemu_hdrs *h)
 {
@@ -199,6 +209,8 @@ const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t spo
 			       ? scenario_mad_fault(peer, h, p.payload, p.payload_len)
 			       : "";
 	}
+	if (h->opcode == ROCEMU_CNP && !cnp_is_right(h, data, len))
+		return " WITH A WRONG FORM";
 	if (h->dqpn != peer->qpn)
 		return " WITH ANOTHER QP NUMBER";
 	if (h->opcode != ROCEMU_CNP &&
