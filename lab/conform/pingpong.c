@@ -150,18 +150,28 @@ static bool next_is_there(struct conform_session *s)
 
 static void send_one(struct conform_world *w, uint8_t opcode, uint32_t psn)
 {
-	const bool read = opcode == ROCEMU_RC_READ_REQUEST;
-	struct scenario_packet p = {
-		.h = {.opcode = opcode, .psn = psn, .ackreq = read, .reth.length = 1},
-		.given = 1u << SCENARIO_PACKET_ACKREQ | 1u << SCENARIO_PACKET_DMALEN,
-		.len = !read};
+	struct scenario_packet p = {.h = {.opcode = opcode, .psn = psn, .reth.length = 1},
+				    .given = 1u << SCENARIO_PACKET_DMALEN,
+				    .len = opcode != ROCEMU_RC_READ_REQUEST};
 
 	conform_send(w, &p);
 }
 
+/** Wait for an answer, and log what comes. */
+static void look(struct conform_world *w, unsigned ms)
+{
+	const char *came;
+
+	tcp_ready(wire_fd(w->s->wire), POLLIN, ms);
+	while ((came = conform_next(w)))
+		if (w->s->o.log)
+			fprintf(w->s->o.log, "      end > %s\n", came);
+}
+
 /**
- * RC: a READ that its queue pair has no right to, at the PSN that it expects. The NAK that names
- * this PSN comes for one that is ahead. UC and UD: the server ends after its number of messages.
+ * RC: a READ that its queue pair has no right to, at the PSN that it expects. Without an answer
+ * that was another one: that for a SEND names it, be it a duplicate or ahead. UC and UD: the server
+ * ends after its number of messages.
  */
 void pingpong_end(struct conform_world *w)
 {
@@ -170,21 +180,21 @@ void pingpong_end(struct conform_world *w)
 	uint32_t psn = w->ahead;
 
 	w->answers = true;
-	while (!next_is_there(w->s) && conform_now() < until) {
+	for (unsigned tries = 0; !next_is_there(w->s) && conform_now() < until; tries++) {
 		if (rc) {
-			send_one(w, ROCEMU_RC_READ_REQUEST, psn);
-			tcp_ready(wire_fd(w->s->wire), POLLIN, AGAIN_MS);
-		} else {
-			for (unsigned i = 0; i < BURST; i++)
-				send_one(w,
-					 w->setup.type == IBV_QPT_UC ? ROCEMU_UC_SEND_ONLY
-								     : ROCEMU_UD_SEND_ONLY,
-					 psn++);
-			poll(NULL, 0, 1);
+			if (tries % 2) {
+				send_one(w, ROCEMU_RC_SEND_ONLY, w->ahead);
+				look(w, AGAIN_MS);
+			}
+			send_one(w, ROCEMU_RC_READ_REQUEST, w->ahead);
+			look(w, AGAIN_MS);
+			continue;
 		}
-		for (const char *came; (came = conform_next(w));)
-			if (w->s->o.log)
-				fprintf(w->s->o.log, "      end > %s\n", came);
-		psn = rc ? w->ahead : psn;
+		for (unsigned i = 0; i < BURST; i++)
+			send_one(w,
+				 w->setup.type == IBV_QPT_UC ? ROCEMU_UC_SEND_ONLY
+							     : ROCEMU_UD_SEND_ONLY,
+				 psn++);
+		look(w, 1);
 	}
 }
