@@ -227,14 +227,15 @@ static uint64_t now_ns(void)
 static void keep(struct wire *w, const struct wire_packet *p)
 {
 	struct wire_packet *k = &w->kept[(w->first + w->count) % KEPT];
+	uint8_t *data = w->count < KEPT ? malloc(p->len + !p->len) : NULL;
 
-	*k = *p;
-	k->data = w->count < KEPT ? malloc(p->len + !p->len) : NULL;
-	if (!k->data) {
+	if (!data) {
 		w->lost = true;
 		return;
 	}
-	memcpy(k->data, p->data, p->len);
+	memcpy(data, p->data, p->len);
+	*k = *p;
+	k->data = data;
 	w->count++;
 }
 
