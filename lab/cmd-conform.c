@@ -11,6 +11,7 @@
 #include "base/cli.h"
 #include "base/util.h"
 #include "conform/outputs.h"
+#include "conform/past.h"
 #include "conform/pcap.h"
 #include "conform/text.h"
 #include "tool.h"
@@ -43,6 +44,8 @@ enum {
 	OPT_JUNIT,
 	OPT_TAP,
 	OPT_HTML,
+	OPT_DIFF,
+	OPT_MATRIX,
 	OPT_PCAP,
 	OPT_KNOWN,
 	OPT_REPEAT,
@@ -81,6 +84,8 @@ static const struct cli_option options[] = {
 	{OPT_PCAP, "pcap", "DIR",
 	 "Write the packets of each case to DIR, pcapng with comments for Wireshark", CLI_FILE},
 	{OPT_NAME, "name", "TEXT", "The device's name in what is written, as \"NIC-7 fw 1.2\""},
+	{OPT_DIFF, "diff", NULL, "Compare two files of --json: what changed in the second"},
+	{OPT_MATRIX, "matrix", NULL, "Show files of --json side by side; with --html as a page"},
 	{OPT_VERBOSE, "verbose", NULL, "Print each line of each case, and what came of it"},
 	CLI_HELP,
 	{0},
@@ -89,18 +94,22 @@ static const struct cli_option options[] = {
 const struct cli conform_cli = {
 	.name = "conform",
 	.brief = "show what a RoCEv2 device does with each packet of the standard",
-	.usage = "[OPTIONS] ADDRESS",
+	.usage = "[OPTIONS] ADDRESS\n"
+		 "--diff OLD NEW\n"
+		 "--matrix [--html PAGE] FILE...",
 	.about =
 		"Sends packets to the device at ADDRESS from a UDP socket of its own, and compares "
 		"what comes back with what the standard demands. Cases that need nothing at the "
 		"device ask its QP 1. Others need a program there, and are left out where it does "
 		"not run; the command that starts it is printed.",
 	.options = options,
+	.operand = CLI_FILE,
 	.notes = "Peers: rc_pingpong (TCP port 18515), uc_pingpong (18516), ud_pingpong (18517), "
 		 "rping (CM service 7174), write_bw (TCP port 18521), read_bw (18522), "
 		 "atomic_bw (18523), conform_peer (18520).\n\n"
 		 "Exit code 0: no case is FAIL (or what --fail-on names); 1: one is; 2: wrong "
-		 "usage, the device cannot be reached, or a file cannot be written.",
+		 "usage, the device cannot be reached, or a file cannot be written. --diff: 1: a "
+		 "case got worse.",
 };
 
 /* Of --fail-on: each includes those before it. */
@@ -115,6 +124,7 @@ struct command_options {
 	struct conform_options o;
 	const char *only[ONLY_MAX];
 	unsigned onlys;
+	bool diff, matrix;
 	bool list, dry_run, allow_public, verbose;
 	const char *name, *pcap;
 	unsigned repeat;
@@ -469,6 +479,10 @@ static bool read_option(struct command_options *c, int option)
 	case OPT_JUNIT:
 		c->output[OUTPUT_JUNIT].path = optarg;
 		return true;
+	case OPT_DIFF:
+		return c->diff = true;
+	case OPT_MATRIX:
+		return c->matrix = true;
 	case OPT_HTML:
 		c->output[OUTPUT_HTML].path = optarg;
 		return true;
@@ -481,6 +495,26 @@ static bool read_option(struct command_options *c, int option)
 	default:
 		return false;
 	}
+}
+
+static int run_operands(struct command_options *c, int n, char **operand)
+{
+	const char *expected = NULL;
+
+	if (c->diff)
+		expected = n == 2 ? NULL : "two files of --json";
+	else if (c->matrix)
+		expected = n >= 1 ? NULL : "files of --json";
+	else if (n != 1 && !((c->list || c->dry_run) && n == 0))
+		expected = "one address";
+	if (expected)
+		fprintf(stderr, "%s: expected %s; see --help\n", c->self, expected);
+	else if (c->diff || c->matrix)
+		return conform_compare(c->self, operand, (unsigned)n, c->diff,
+				       c->output[OUTPUT_HTML].path);
+	else if (n == 0 || read_target(c, operand[0]))
+		return run(c);
+	return TOOL_USAGE;
 }
 
 int tool_conform(int argc, char **argv)
@@ -508,10 +542,8 @@ int tool_conform(int argc, char **argv)
 		keep_option(&c, opt);
 		good = read_option(&c, opt);
 	}
-	if (good && optind + 1 != argc && !((c.list || c.dry_run) && optind == argc))
-		fprintf(stderr, "%s: expected one address; see --help\n", argv[0]);
-	else if (good && (optind == argc || read_target(&c, argv[optind])))
-		code = run(&c);
+	if (good)
+		code = run_operands(&c, argc - optind, argv + optind);
 	free(c.chosen);
 	conform_known_free(&c.known);
 	conform_catalogue_free(&c.cases);

@@ -62,6 +62,8 @@ struct conform_series {
 };
 /** The next name, from *at = 0 on. @return false: there is none. */
 bool conform_series_next(const struct conform_result *r, unsigned *at, struct conform_series *s);
+/** Set min, median and max from n > 0 and of. */
+void conform_series_median(struct conform_series *s);
 /** "recovery keeps", "nak_latency 12.3 us (11.0 us to 14.1 us, 5 times)". */
 void conform_series_text(const struct conform_series *s, char *to, size_t size);
 /** "12.3 us" */
