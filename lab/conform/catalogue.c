@@ -15,6 +15,17 @@ static bool wrong(struct scenario_error *e, const struct scenario *s, unsigned l
 	return false;
 }
 
+/** No other case may have the ID: results are compared by it. */
+static bool is_new(const struct conform_catalogue *c, const struct conform_case *k,
+		   struct scenario_error *e)
+{
+	for (unsigned i = 0; i < c->ncases; i++)
+		if (strcmp(c->cases[i].id, k->id) == 0)
+			return wrong(e, k->s, k->s->cases[k->number].head.number,
+				     "another case has this ID");
+	return true;
+}
+
 /** A case's head is "ID: sentence". */
 static bool read_case(const struct scenario *s, unsigned number, struct conform_case *c,
 		      struct scenario_error *e)
@@ -60,7 +71,8 @@ bool conform_catalogue_add(struct conform_catalogue *c, const char *text, size_t
 	}
 	c->file[c->files++] = s;
 	for (unsigned i = 0; i < s->ncases; i++, c->ncases++)
-		if (!read_case(s, i, &c->cases[c->ncases], e))
+		if (!read_case(s, i, &c->cases[c->ncases], e) ||
+		    !is_new(c, &c->cases[c->ncases], e))
 			return false;
 	return true;
 }

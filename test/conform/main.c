@@ -17,17 +17,19 @@ struct options {
 
 static int usage(int code)
 {
-	fprintf(code ? stderr : stdout,
-		"usage: responder --address A [--mutant NAME][--ports rc=N,uc=N,ud=N,cp=N]\n"
-		"       responder --list-mutants\n");
+	fprintf(code ? stderr : stdout, "usage: responder --address A [--mutant NAME][--ports "
+					"rc=N,uc=N,ud=N,cp=N,wr=N,rd=N,at=N]\n"
+					"       responder --list-mutants\n");
 	return code;
 }
 
-/** "rc=N,uc=N,ud=N,cp=N" */
+/** "rc=N,uc=N" and so on */
 static bool read_ports(const char *text, struct options *o)
 {
 	static const char *const names[] = {
-		[QP_RC] = "rc=", [QP_UC] = "uc=", [QP_UD] = "ud=", [TCP_PEER] = "cp="};
+		[QP_RC] = "rc=",	[QP_UC] = "uc=",	[QP_UD] = "ud=",
+		[TCP_PEER] = "cp=",	[TCP_WRITE_BW] = "wr=", [TCP_READ_BW] = "rd=",
+		[TCP_ATOMIC_BW] = "at="};
 	const size_t len = strlen(names[0]);
 	char *end;
 
@@ -112,8 +114,13 @@ static void wait_until(int fd, uint64_t next)
 
 int main(int argc, char **argv)
 {
-	struct options o = {
-		.port = {[QP_RC] = 18515, [QP_UC] = 18516, [QP_UD] = 18517, [TCP_PEER] = 18520}};
+	struct options o = {.port = {[QP_RC] = 18515,
+				     [QP_UC] = 18516,
+				     [QP_UD] = 18517,
+				     [TCP_PEER] = 18520,
+				     [TCP_WRITE_BW] = 18521,
+				     [TCP_READ_BW] = 18522,
+				     [TCP_ATOMIC_BW] = 18523}};
 	int fd, error = read_options(argc, argv, &o);
 
 	if (error >= 0)

@@ -122,8 +122,8 @@
 	X(M_DUP_ATOMIC_SILENT, "dup-atomic-silent", "dup/atomic",     "a repeated atomic has no answer") \
 	X(M_DUP_ATOMIC_OTHER, "dup-atomic-other", "dup/atomic-other", "an atomic with a PSN of another and other operands is executed") \
 	X(M_TOO_LONG,         "too-long",         "len/too-long",     "a SEND longer than the receive has NAK 63") \
-	X(M_KEY_UNKNOWN,      "key-unknown",      "key/unknown",      "any key is taken") \
-	X(M_KEY_BOUNDS,       "key-bounds",       "key/bounds",       "the end of an access may be out of bounds") \
+	X(M_KEY_UNKNOWN,      "key-unknown",      "key/unknown key/told-write",      "any key is taken") \
+	X(M_KEY_BOUNDS,       "key-bounds",       "key/bounds key/told-bounds key/told-read",       "the end of an access may be out of bounds") \
 	X(M_KEY_ZERO,         "key-zero",         "key/zero",         "the key is looked at without bytes") \
 	X(M_KEY_RIGHTS,       "key-rights",       "key/rights",       "the rights of a region are not looked at") \
 	X(M_KEY_PD,           "key-pd",           "key/pd",           "the protection domain is not looked at") \
@@ -141,7 +141,7 @@
 	X(M_ZERO_SENT,        "zero-sent",        "req/zero",         "a message of no bytes has four") \
 	X(M_NO_FLUSH,         "no-flush",         "req/error-silent", "requests are not flushed") \
 	X(M_SIGNALED,         "signaled",         "req/signalled",    "each request has a completion") \
-	X(M_ATOMIC_ALIGN,     "atomic-align",     "key/atomic-unaligned", "an atomic may have any address") \
+	X(M_ATOMIC_ALIGN,     "atomic-align",     "key/atomic-unaligned key/told-atomic", "an atomic may have any address") \
 	X(M_RNR_CODE,         "rnr-code",         "rnr/nak",          "an RNR NAK has another time than min_rnr_timer") \
 	X(M_RNR_FATAL,        "rnr-fatal",        "rnr/nak",          "without a receive the answer is NAK 63") \
 	X(M_RNR_BEHIND,       "rnr-behind",       "rnr/behind",       "a packet behind a refused one has a sequence NAK") \

@@ -236,11 +236,11 @@ void req_timer(struct qp *qp, uint64_t now);
 void pingpong_start(struct qp *qp, uint32_t size);
 void rping_start(struct qp *qp, struct cm_conn *conn);
 
-/* ---- tcp.c: pingpong's exchange; peer.c: conform-peer's ---- */
+/* ---- tcp.c: pingpong's exchange; peer.c: conform-peer's; perftest.c: perftest's ---- */
 
-enum { TCP_PEER = QP_UD + 1, TCP_SERVERS };
+enum { TCP_PEER = QP_UD + 1, TCP_WRITE_BW, TCP_READ_BW, TCP_ATOMIC_BW, TCP_SERVERS };
 
-/** Listen on the port of a server: enum qp_kind, or TCP_PEER. 0, or a negative errno value. */
+/** Listen on the port of a server: enum qp_kind, or TCP_*. 0, or a negative errno value. */
 int tcp_open(int kind, uint16_t port);
 
 struct pollfd;
@@ -252,6 +252,11 @@ void tcp_ready(void);
 struct peer *peer_new(int fd);
 /** Read what came. @return false: the tester is gone, and p with its socket. */
 bool peer_ready(struct peer *p);
+
+/** A client, with its connection. access: of the region, enum ibv_access_flags. NULL: no memory. */
+struct perftest *perftest_new(int fd, unsigned access);
+/** As peer_ready(). */
+bool perftest_ready(struct perftest *p);
 
 /* ---- gsi.c: datagrams to QP 1; cm.c: connections ---- */
 

@@ -22,14 +22,15 @@ enum {
 
 static struct {
 	int fd;
-	int kind; /* enum qp_kind, or TCP_PEER */
+	int kind; /* enum qp_kind, or TCP_* */
 } server[TCP_SERVERS];
 static unsigned servers;
 
 static struct client {
 	int fd;
 	int kind;
-	struct peer *peer; /* owned, of TCP_PEER */
+	struct peer *peer;	   /* owned, of TCP_PEER */
+	struct perftest *perftest; /* owned, of TCP_WRITE_BW and its like */
 	char text[TEXT];
 	size_t have;
 	bool answered;
@@ -134,6 +135,18 @@ static bool client_ready(struct client *c)
 	return c->have < sizeof(c->text) || answer(c);
 }
 
+/** @return false: no memory; the connection is closed. */
+static bool begin(struct client *c)
+{
+	static const unsigned access[TCP_SERVERS] = {[TCP_WRITE_BW] = IBV_ACCESS_REMOTE_WRITE,
+						     [TCP_READ_BW] = IBV_ACCESS_REMOTE_READ,
+						     [TCP_ATOMIC_BW] = IBV_ACCESS_REMOTE_ATOMIC};
+
+	if (c->kind == TCP_PEER)
+		return (c->peer = peer_new(c->fd));
+	return !access[c->kind] || (c->perftest = perftest_new(c->fd, access[c->kind]));
+}
+
 static void accept_from(unsigned i)
 {
 	while (clients < CLIENTS) {
@@ -142,11 +155,7 @@ static void accept_from(unsigned i)
 		if (fd < 0)
 			return;
 		client[clients] = (struct client){.fd = fd, .kind = server[i].kind};
-		if (server[i].kind == TCP_PEER)
-			client[clients].peer = peer_new(fd);
-		if (server[i].kind == TCP_PEER && !client[clients].peer)
-			continue;
-		clients++;
+		clients += begin(&client[clients]);
 	}
 }
 
@@ -155,10 +164,14 @@ void tcp_ready(void)
 	for (unsigned i = 0; i < servers; i++)
 		accept_from(i);
 	for (unsigned i = clients; i-- > 0;) {
-		if (client[i].peer ? peer_ready(client[i].peer) : client_ready(&client[i]))
+		struct client *c = &client[i];
+
+		if (c->peer	  ? peer_ready(c->peer)
+		    : c->perftest ? perftest_ready(c->perftest)
+				  : client_ready(c))
 			continue;
-		if (!client[i].peer)
-			close(client[i].fd);
+		if (!c->peer && !c->perftest)
+			close(c->fd);
 		client[i] = client[--clients];
 	}
 }
