@@ -68,6 +68,7 @@ static void *start(const struct scenario_setup *given, int *error)
 					 .gid = wire_gid(session->wire),
 					 .device_gid = session->o.target,
 					 .qpn = ++session->qpn};
+	w->setup.ip = rocemu_gid_is_ipv4(&w->peer.gid) ? 4 : 6;
 	wire_begin(session->wire, 0);
 	session->count = 0;
 	session->world = w;
@@ -221,6 +222,9 @@ static bool is_effect(struct conform_world *w, const struct rocemu_hdrs *h)
 	again = requests_note(w, h);
 	if (w->answers || (again && w->answers_repeats))
 		requests_answer(w, h);
+	/* What came before the tester's last packet is no effect of that. */
+	if (again && wire_read_ns(w->s->wire) < wire_marked_ns(w->s->wire))
+		return false;
 	return !w->answers && !(again && (w->answers_repeats || w->ignores_repeats));
 }
 

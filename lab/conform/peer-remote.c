@@ -96,6 +96,20 @@ static int create_qp(const struct conform_world *w)
 	return error && w->setup.type == IBV_QPT_UC ? -EOPNOTSUPP : error;
 }
 
+/** A second queue pair; without it QP 1 is asked whether the device has looked at what was sent. */
+static void make_probe(struct conform_world *w)
+{
+	char gid[64] = "";
+	uint64_t qpn;
+
+	add_gid(gid, sizeof(gid), &w->peer.gid);
+	w->remote->has_probe = remote_ask(w->remote, "probe qpn=%d%s", WIRE_PROBE_QPN, gid) == 0 &&
+			       remote_number(w->remote->answer, "qpn", &qpn) &&
+			       qpn <= ROCEMU_QPN_MASK;
+	if (w->remote->has_probe)
+		wire_begin(w->s->wire, (uint32_t)qpn);
+}
+
 static int make_qp(struct conform_world *w)
 {
 	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
@@ -114,6 +128,8 @@ static int make_qp(struct conform_world *w)
 		if (way[i] == u->state)
 			break;
 	}
+	if (!error)
+		make_probe(w);
 	return error;
 }
 
@@ -272,8 +288,18 @@ static void drain(struct conform_world *w)
 		remote_add(w->remote->packets, came);
 }
 
+/** Nothing is to come: what was sent has been looked at when the probe has answered. */
+static bool has_settled(const struct conform_world *w, unsigned n)
+{
+	if (n)
+		return true;
+	if (w->remote->has_probe)
+		return wire_probe(w->s->wire, &w->peer) == 0;
+	return gsi_hello(w->s) == 0 && gsi_hello(w->s) == 0;
+}
+
 /**
- * All that has come. The NAK of an error may be behind the state: QP 1 answers behind it.
+ * All that has come. The NAK of an error may be behind the state: the probe answers behind it.
  * @return false: the peer does not answer.
  */
 static bool see(struct conform_world *w)
@@ -283,7 +309,7 @@ static bool see(struct conform_world *w)
 		return false;
 	if (is_new_error(w->remote) && !w->remote->seen_error) {
 		w->remote->seen_error = true;
-		gsi_hello(w->s);
+		has_settled(w, 0);
 		drain(w);
 	}
 	return true;
@@ -330,12 +356,6 @@ static unsigned events_of(const struct remote *r)
 	return remote_count(r->events);
 }
 
-/** Nothing is to come: what was sent has been looked at when QP 1 has answered twice. */
-static bool has_settled(const struct conform_world *w, unsigned n)
-{
-	return n || (gsi_hello(w->s) == 0 && gsi_hello(w->s) == 0);
-}
-
 /** Packets, completions, and the error state; asynchronous events have a command of their own. */
 static const char *effects(void *world, unsigned which, unsigned n)
 {
@@ -345,7 +365,7 @@ static const char *effects(void *world, unsigned which, unsigned n)
 	(void)which;
 	w->text[0] = 0;
 	if (!has_settled(w, n))
-		return "QP 1 DOES NOT ANSWER";
+		return "THE PROBE DOES NOT ANSWER";
 	if (!wait_for(w, effects_of, n))
 		return "CONFORM-PEER DOES NOT ANSWER";
 	if (*r->packets)
@@ -372,7 +392,7 @@ static const char *completions(void *world, unsigned which, unsigned n)
 
 	(void)which;
 	if (!has_settled(w, n))
-		return "QP 1 DOES NOT ANSWER";
+		return "THE PROBE DOES NOT ANSWER";
 	if (!wait_for(w, completions_of, n))
 		return "CONFORM-PEER DOES NOT ANSWER";
 	return taken(w, w->remote->completions);

@@ -27,6 +27,7 @@ struct remote {
 	uint32_t lkey[SCENARIO_AREAS], rkey[SCENARIO_AREAS];
 	uint64_t sends, recvs; /* posted */
 	enum ibv_qp_state state;
+	bool has_probe;
 	bool seen_error, told_error; /* that the state is ERR */
 	bool datagrams;		     /* of UD, so completions have a GRH */
 	/* What came, and was not looked at. */

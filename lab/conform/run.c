@@ -142,7 +142,7 @@ struct conform_session *conform_open(const struct conform_options *o, char *erro
 	if (rocemu_gid_equal(&gid, &o->target))
 		return refused(s, error, size,
 			       "%s is this host's: --from has to be another address of it", target);
-	s->qpn = WIRE_QPN;
+	s->qpn = WIRE_PROBE_QPN; /* queue pairs of cases have the next ones */
 	s->comm_id = (uint32_t)random;
 	s->service = SERVICE_BASE | random >> 32;
 	wire_tap(s->wire, tap, s);

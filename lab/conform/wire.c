@@ -340,6 +340,11 @@ void wire_mark(struct wire *w)
 	w->first_ns = 0;
 }
 
+uint64_t wire_marked_ns(const struct wire *w)
+{
+	return w->sent_ns;
+}
+
 uint64_t wire_read_ns(const struct wire *w)
 {
 	return w->read_ns;

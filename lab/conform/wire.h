@@ -70,6 +70,8 @@ const struct rocemu_packet *wire_last(const struct wire *w);
 uint64_t wire_read_ns(const struct wire *w);
 /** What was sent last is what wire_latency() counts from. */
 void wire_mark(struct wire *w);
+/** When that was sent; 0: nothing was. */
+uint64_t wire_marked_ns(const struct wire *w);
 /** What came then is an effect. */
 void wire_effect(struct wire *w, uint64_t ns);
 /** From the packet at wire_mark() to the first effect behind it; and between the last two effects.

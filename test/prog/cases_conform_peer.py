@@ -8,7 +8,7 @@ import socket
 from harness import NORMAL, QUICK, Case, Proc, Skip, expect, new_port, start
 
 FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lab', 'conform', 'cases')
-LEAST_CASES = 85        # of `rocemu conform` that need conform-peer
+LEAST_CASES = 95        # of `rocemu conform` that need conform-peer
 
 ERROR = re.compile(r'error (\d+) [ -~]+')
 INVALID, NO_COMMAND = 22, 38

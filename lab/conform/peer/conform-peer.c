@@ -40,6 +40,10 @@
  *		"; completion queue=(send recv) id= status= opcode= len= flags= imm= src_qp= qpn=
  *		vendor_err= inv= sl=" (those from len to inv are of success only), then for each
  *		event "; event code=.."
+ *	probe qpn= gid=
+ *		a second queue pair, of RC, in RTS, connected to that of the tester; both begin at
+ *		PSN 0, and READs of no bytes are answered: behind such an answer the device has
+ *		looked at what was sent before -> ok qpn=..
  *	destroy	the queue pair
  *	reg area= access= [other_pd=1]	once more, with new keys -> ok lkey=.. rkey=..
  *	dereg area=	what was registered last
@@ -132,7 +136,7 @@ struct end {
 	union ibv_gid gid;
 	struct ibv_pd *pd, *other_pd;
 	struct ibv_cq *cq[2]; /* of sends, of receives */
-	struct ibv_qp *qp;
+	struct ibv_qp *qp, *probe;
 	struct ibv_ah *ah;
 	struct ibv_mw *mw;
 	struct ibv_mr *mr[MRS]; /* all that there are, or NULL */
@@ -449,6 +453,10 @@ static int end_queues(struct end *e)
 
 	if (!error)
 		e->qp = NULL;
+	if (!error && e->probe)
+		error = ibv_destroy_qp(e->probe);
+	if (!error)
+		e->probe = NULL;
 	if (!error && e->ah)
 		error = ibv_destroy_ah(e->ah);
 	if (!error)
@@ -551,13 +559,19 @@ static enum ibv_mtu mtu_code(struct end *e, unsigned bytes)
 	return IBV_MTU_256;
 }
 
+/** The way to the tester, without its address. */
+static struct ibv_ah_attr path(const struct end *e)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = IB_PORT,
+		.grh = {.sgid_index = (uint8_t)e->gid_index, .hop_limit = 64},
+	};
+}
+
 static void cmd_modify(struct end *e)
 {
-	struct ibv_qp_attr a = {
-		.ah_attr = {.is_global = 1,
-			    .port_num = IB_PORT,
-			    .grh = {.sgid_index = (uint8_t)e->gid_index, .hop_limit = 64}},
-	};
+	struct ibv_qp_attr a = {.ah_attr = path(e)};
 	int mask = IBV_QP_STATE | take_attributes(e, &a);
 	const unsigned gid = take_hex(e, "gid", a.ah_attr.grh.dgid.raw, 16);
 
@@ -576,6 +590,50 @@ static void cmd_modify(struct end *e)
 		mask |= IBV_QP_AV;
 	}
 	called(e, "ibv_modify_qp", ibv_modify_qp(e->qp, &a, mask));
+}
+
+/** Of RESET. @return 0 or an errno. */
+static int connect_probe(struct ibv_qp *qp, struct ibv_qp_attr *a)
+{
+	static const int mask[] = {
+		IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC,
+	};
+	int error = 0;
+
+	for (unsigned i = 0; i < COUNT(mask) && !error; i++) {
+		a->qp_state = (enum ibv_qp_state)(IBV_QPS_INIT + i);
+		error = ibv_modify_qp(qp, a, mask[i] | IBV_QP_STATE);
+	}
+	return error;
+}
+
+static void cmd_probe(struct end *e)
+{
+	struct ibv_qp_init_attr init = {.send_cq = e->cq[0],
+					.recv_cq = e->cq[1],
+					.cap = {1, 1, 1, 1, 0},
+					.qp_type = IBV_QPT_RC};
+	struct ibv_qp_attr a = {.ah_attr = path(e),
+				.port_num = IB_PORT,
+				.qp_access_flags = IBV_ACCESS_REMOTE_READ,
+				.path_mtu = IBV_MTU_256,
+				.dest_qp_num = (uint32_t)take(e, "qpn", 0xffffff),
+				.max_dest_rd_atomic = 1,
+				.max_rd_atomic = 1,
+				.timeout = 14};
+
+	if (take_hex(e, "gid", a.ah_attr.grh.dgid.raw, 16) != 16 || e->probe)
+		fail_value(e, "gid, or there is a probe");
+	if (!taken(e))
+		return;
+	e->probe = ibv_create_qp(e->pd, &init);
+	if (called(e, "ibv_create_qp", e->probe ? 0 : errno) &&
+	    called(e, "ibv_modify_qp", connect_probe(e->probe, &a)))
+		say(e, " qpn=0x%x", e->probe->qp_num);
 }
 
 /* ---- requests ---- */
@@ -748,10 +806,11 @@ static const struct {
 	void (*does)(struct end *e);
 	bool needs_qp;
 } commands[] = {
-	{"hello", cmd_hello, false}, {"qp", cmd_qp, false},	{"modify", cmd_modify, true},
-	{"send", cmd_send, true},    {"recv", cmd_recv, true},	{"destroy", cmd_destroy, true},
-	{"look", cmd_look, false},   {"reg", cmd_reg, false},	{"dereg", cmd_dereg, false},
-	{"mw", cmd_mw, false},	     {"read", cmd_read, false}, {"write", cmd_write, false},
+	{"hello", cmd_hello, false}, {"qp", cmd_qp, false},	 {"modify", cmd_modify, true},
+	{"send", cmd_send, true},    {"recv", cmd_recv, true},	 {"destroy", cmd_destroy, true},
+	{"look", cmd_look, false},   {"probe", cmd_probe, true}, {"reg", cmd_reg, false},
+	{"dereg", cmd_dereg, false}, {"mw", cmd_mw, false},	 {"read", cmd_read, false},
+	{"write", cmd_write, false},
 };
 
 /** @return false: the answer is an error. */
