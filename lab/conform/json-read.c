@@ -152,33 +152,35 @@ static bool read_escape(struct json_reader *r, struct out *o)
 	return true;
 }
 
+/** One character, or an escape. */
+static bool read_character(struct json_reader *r, struct out *o)
+{
+	const char *at = r->at;
+	const size_t n = utf8_len(at, (size_t)(r->end - at));
+
+	if (!n || (unsigned char)*at < 0x20)
+		return json_read_fail(r, "this byte cannot be in a string");
+	r->at += n;
+	if (*at == '\\')
+		return read_escape(r, o);
+	if (n == 1)
+		put_character(o, (unsigned char)*at);
+	else if (n == 2 && (unsigned char)at[0] == 0xc2 && (unsigned char)at[1] < 0xa0)
+		put_character(o, ' ');
+	else
+		put(o, at, n);
+	return true;
+}
+
 bool json_read_string(struct json_reader *r, char *to, size_t size)
 {
 	struct out o = {to, size, 0};
+	bool good = take(r, '"', "a string is expected");
 
-	to[0] = 0;
-	if (!take(r, '"', "a string is expected"))
-		return false;
-	while (r->at < r->end && *r->at != '"') {
-		const size_t n = utf8_len(r->at, (size_t)(r->end - r->at));
-
-		if (!n || (unsigned char)*r->at < 0x20)
-			return json_read_fail(r, "this byte cannot be in a string");
-		r->at += n;
-		if (r->at[-(ptrdiff_t)n] == '\\') {
-			if (!read_escape(r, &o))
-				return false;
-		} else if (n == 1) {
-			put_character(&o, (unsigned char)r->at[-1]);
-		} else if (n == 2 && (unsigned char)r->at[-2] == 0xc2 &&
-			   (unsigned char)r->at[-1] < 0xa0) {
-			put_character(&o, ' ');
-		} else {
-			put(&o, r->at - n, n);
-		}
-	}
-	o.to[o.n] = 0;
-	return take(r, '"', "the string has no end");
+	while (good && r->at < r->end && *r->at != '"')
+		good = read_character(r, &o);
+	to[o.n] = 0;
+	return good && take(r, '"', "the string has no end");
 }
 
 /* ---- other values ---- */

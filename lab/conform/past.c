@@ -52,8 +52,8 @@ static void read_trait(struct json_reader *r, struct conform_past_trait *t)
 		return;
 	while (json_next_element(r)) {
 		if (json_is_string(r)) {
-			json_read_string(r, word, sizeof(word));
-			add_word(t, word);
+			if (json_read_string(r, word, sizeof(word)))
+				add_word(t, word);
 		} else if (json_read_number(r, &number) && s.n < ARRAY_LEN(m)) {
 			m[s.n].number = number > 0 && number < 1e18 ? (uint64_t)number : 0;
 			s.of[s.n] = &m[s.n];
