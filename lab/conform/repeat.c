@@ -37,7 +37,7 @@ static void add(struct conform_result *to, const struct conform_result *from)
 }
 
 /** More than one verdict: inconclusive, and the text has how often each was. */
-static void tell_counts(struct conform_result *r, const unsigned *count)
+static void tell_counts(struct conform_result *r, const unsigned *count, unsigned times)
 {
 	char *text = NULL, *all = NULL;
 	size_t size;
@@ -49,7 +49,7 @@ static void tell_counts(struct conform_result *r, const unsigned *count)
 	for (unsigned i = 0; i < CONFORM_VERDICT_COUNT; i++) {
 		if (!count[i])
 			continue;
-		fprintf(f, "%s%u times %s", comma, count[i], conform_verdict_text[i]);
+		fprintf(f, "%s%u of %u times %s", comma, count[i], times, conform_verdict_text[i]);
 		comma = ", ";
 	}
 	if (r->text)
@@ -81,7 +81,7 @@ void conform_repeat(struct conform_session *s, const struct conform_case *c, uns
 	for (unsigned i = 0, kinds = 0; i < CONFORM_VERDICT_COUNT; i++) {
 		kinds += count[i] != 0;
 		if (kinds == 2) {
-			tell_counts(r, count);
+			tell_counts(r, count, times);
 			break;
 		}
 	}
