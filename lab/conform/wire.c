@@ -15,7 +15,6 @@ enum {
 	KEPT = 1024,	/* packets that came and have not been read */
 	PROBE_MS = 100, /* then the probe's packet is taken as lost */
 	PROBE_TRIES = 50,
-	TCLASS = 0x20,
 	TTL = 61,
 	BUFFER = 4 << 20, /* of the socket */
 };
@@ -439,10 +438,8 @@ static int sender(struct wire *w, const struct rocemu_gid *from, uint16_t port)
 	return s->fd;
 }
 
-static void set_tos(int fd, int family, int ecn)
+static void set_tos(int fd, int family, int tos)
 {
-	const int tos = TCLASS | ecn;
-
 	if (family == AF_INET)
 		setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
 	else
@@ -450,7 +447,7 @@ static void set_tos(int fd, int family, int ecn)
 }
 
 static int send_from(struct wire *w, const struct rocemu_gid *from, const struct rocemu_gid *to,
-		     uint16_t sport, uint8_t ecn, uint8_t *data, size_t len)
+		     uint16_t sport, uint8_t tclass, uint8_t *data, size_t len)
 {
 	const union address address = address_of(to, ROCEMU_UDP_PORT);
 	const struct wire_packet p = {.ip = {.src = *from,
@@ -458,7 +455,7 @@ static int send_from(struct wire *w, const struct rocemu_gid *from, const struct
 					     .sport = sport,
 					     .dport = ROCEMU_UDP_PORT,
 					     .ip_frag = IP_FLAG_DF,
-					     .tclass = TCLASS | ecn,
+					     .tclass = tclass,
 					     .hop_limit = TTL},
 				      .ns = now_ns(),
 				      .sent = true,
@@ -468,17 +465,17 @@ static int send_from(struct wire *w, const struct rocemu_gid *from, const struct
 
 	if (fd < 0)
 		return fd;
-	set_tos(fd, w->local.sa.sa_family, ecn);
+	set_tos(fd, w->local.sa.sa_family, tclass);
 	if (w->tap)
 		w->tap(w->tap_arg, &p);
 	w->last_ns = p.ns;
 	return sendto(fd, data, len, 0, &address.sa, address_len(&address)) < 0 ? -errno : 0;
 }
 
-int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t ecn,
+int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t tclass,
 		    uint8_t *data, size_t len)
 {
-	return send_from(w, &w->gid, to, sport, ecn, data, len);
+	return send_from(w, &w->gid, to, sport, tclass, data, len);
 }
 
 int wire_send(struct wire *w, const struct scenario_peer *peer, const struct scenario_packet *p)
@@ -491,7 +488,8 @@ int wire_send(struct wire *w, const struct scenario_peer *peer, const struct sce
 	if (p->congested || p->by_memory || p->ip_id)
 		return -EOPNOTSUPP;
 	len = scenario_peer_encode(peer, p, data, &hdr_len);
-	error = send_from(w, &from, &peer->device_gid, p->sport, p->ecn, data, len);
+	error = send_from(w, &from, &peer->device_gid, p->sport, (uint8_t)(p->dscp << 2 | p->ecn),
+			  data, len);
 	/* The host has not the other address, or may not send from it. */
 	return p->other_source && error ? -EOPNOTSUPP : error;
 }
@@ -510,6 +508,7 @@ static struct scenario_packet probe_packet(const struct wire *w, const struct sc
 		      .dqpn = w->probe_qpn,
 		      .psn = w->probe_psn},
 		.sport = peer->sport,
+		.dscp = WIRE_TCLASS >> 2,
 	};
 }
 

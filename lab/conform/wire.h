@@ -16,6 +16,7 @@
 enum {
 	WIRE_QPN = 7 << 14 | 3, /* of the peer; scenarios know it */
 	WIRE_PROBE_QPN = 7 << 14 | 4,
+	WIRE_TCLASS = 0x20, /* of packets for which nothing else is given */
 };
 
 struct wire;
@@ -52,7 +53,7 @@ bool wire_receive(struct wire *w);
 void wire_begin(struct wire *w, uint32_t probe_qpn);
 
 /** Send bytes, from the BTH to the ICRC, to an address. @return 0 or a negative errno value. */
-int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t ecn,
+int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport, uint8_t tclass,
 		    uint8_t *data, size_t len);
 
 /** Send a complete packet. -EOPNOTSUPP: a socket cannot do what it asks for. */

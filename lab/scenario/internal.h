@@ -34,6 +34,8 @@ struct round {
 	struct scenario_word word[SCENARIO_WORDS];
 	struct variable with[SCENARIO_VARIABLES], loop[SCENARIO_LOOPS];
 	unsigned withs, loops;
+	struct scenario_packet sent; /* the last packet of a line "<" */
+	bool any_sent;
 	unsigned steps;
 	unsigned lets;		     /* of loop: names that "let" made */
 	bool skip;		     /* the rest of the case */

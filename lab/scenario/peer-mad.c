@@ -31,7 +31,7 @@ void scenario_peer_begin_mad(struct scenario_peer *peer, const struct scenario_p
 	struct scenario_exchange *x = &peer->exchange;
 	uint64_t given;
 
-	if (!begins(p->mad.attr_id))
+	if (!begins(p->mad.attr_id) || p->again)
 		return;
 	*x = (struct scenario_exchange){.comm_id = comm_id};
 	if (mad_gives(&p->mad, "local_comm_id", &given) || mad_gives(&p->mad, "request_id", &given))
@@ -216,6 +216,7 @@ void scenario_peer_take_mad(struct scenario_peer *peer, const uint8_t *mad, size
 		x->tid = m.tid;
 	if (m.attr_id == ROCEMU_CM_REP)
 		x->qpn = m.rep.local_qpn;
+	x->over |= m.attr_id == ROCEMU_CM_REJ || m.attr_id == ROCEMU_CM_DREP;
 }
 
 static const char *answered_text(uint8_t answered)
@@ -262,5 +263,7 @@ const char *scenario_mad_fault(const struct scenario_peer *peer, const struct ro
 		return "";
 	if (ids_of(&m).mine != x->comm_id)
 		return " WITH ANOTHER COMM_ID";
+	if (x->peer_id && ids_of(&m).its && ids_of(&m).its != x->peer_id)
+		return " FROM ANOTHER COMM_ID";
 	return is_request(m.attr_id) || m.tid == x->tid ? "" : " WITH ANOTHER TID";
 }

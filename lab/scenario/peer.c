@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-enum { IMM = 0x1020304, IETH = 0x5060708, DONT_FRAGMENT = 0x4000 };
+enum { IMM = 0x1020304, IETH = 0x5060708, DSCP = 8, DONT_FRAGMENT = 0x4000 };
 
 /* ---- what it sends ---- */
 
@@ -53,6 +53,7 @@ void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_pa
 	DEFAULT(p, IMM, h.imm, IMM);
 	DEFAULT(p, IETH, h.ieth, IETH);
 	DEFAULT(p, PORT, sport, peer->sport);
+	DEFAULT(p, DSCP, dscp, DSCP);
 	p->h.atomiceth.rkey = p->h.reth.rkey;
 	if (mad)
 		scenario_peer_encode_mad(peer, p);
@@ -76,6 +77,14 @@ static void fill(const struct scenario_packet *p, uint8_t *to)
 	memset(to + p->len, 0, padding(p));
 }
 
+static void set_reserved(uint8_t opcode, uint8_t *hdrs)
+{
+	hdrs[4] |= 0x3f; /* behind FECN and BECN */
+	hdrs[8] |= 0x7f; /* behind AckReq */
+	if (rocemu_opcode_hdrs(opcode) & ROCEMU_HDR_DETH)
+		hdrs[ROCEMU_BTH_LEN + 4] = 0xff; /* in front of the source QP */
+}
+
 size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scenario_packet *p,
 			    uint8_t to[ROCEMU_MAX_PACKET], size_t *hdr_len)
 {
@@ -94,6 +103,8 @@ size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scena
 		n = ROCEMU_BTH_LEN; /* an opcode that there is not */
 	to[0] = p->h.opcode;
 	*hdr_len = n;
+	if (p->reserved)
+		set_reserved(p->h.opcode, to);
 	fill(p, to + n);
 	n += p->len + padding(p);
 	n -= MIN(n, (size_t)p->cut);

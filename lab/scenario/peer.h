@@ -14,6 +14,7 @@ struct scenario_exchange {
 	uint32_t peer_id; /* that of the device, once it has sent one */
 	uint32_t qpn;	  /* that the device's REP named */
 	uint64_t tid;	  /* of the request that is not answered */
+	bool over;	  /* a REJ or a DREP came */
 };
 
 struct scenario_peer {

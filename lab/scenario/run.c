@@ -78,15 +78,23 @@ static bool run_modify(struct round *r)
 	       expect_result(r, r->b->modify(r->world, r->end, to, &s, mask), want);
 }
 
+/** "again" */
+static bool read_again(struct round *r)
+{
+	r->sent.again = true;
+	return r->any_sent ? end_of_line(r) : refuse(r, "no packet came before");
+}
+
 static bool run_input(struct round *r)
 {
-	struct scenario_packet p;
-
 	if (r->setup.ends != 1)
 		return refuse(r, "a pair gets its packets from each other");
-	if (take_word(r, "mad") ? !read_mad(r, &p) : !read_packet(r, &p))
+	if (take_word(r, "again") ? !read_again(r)
+	    : take_word(r, "mad") ? !read_mad(r, &r->sent)
+				  : !read_packet(r, &r->sent))
 		return false;
-	return expect_result(r, r->b->input(r->world, &p), 0);
+	r->any_sent = true;
+	return expect_result(r, r->b->input(r->world, &r->sent), 0);
 }
 
 static bool run_output(struct round *r)

@@ -252,6 +252,8 @@ struct scenario_place {
 	X(PORT, sport, sport, 0xffff)              \
 	X(IP_ID, ip_id, ip_id, 0xffff)             \
 	X(ECN, ecn, ecn, 3)                        \
+	X(DSCP, dscp, dscp, 63)                    \
+	X(RESERVED, reserved, reserved, 1)         \
 	X(ICRC, bad_icrc, bad_icrc, 1)             \
 	X(STRANGER, other_source, other_source, 1) \
 	X(FULL, congested, congested, 1)           \
@@ -296,10 +298,12 @@ struct scenario_packet {
 	struct scenario_mad mad;
 	uint8_t data[SCENARIO_DATA]; /* the payload's first bytes, instead of these */
 	uint16_t data_len;	     /* how many */
-	uint8_t ecn;		     /* of the IP header */
+	uint8_t ecn, dscp;	     /* of the IP header */
 	uint16_t sport;		     /* UDP source port */
 	uint16_t ip_id;		     /* IPv4 identification */
+	bool reserved;		     /* the reserved bits of BTH and DETH are set */
 	bool bad_icrc;
+	bool again;	   /* the packet before once more: a message has the same IDs */
 	bool other_source; /* it comes from another address than the peer's */
 	bool congested;	   /* the socket buffer that it came through is filling up */
 	bool by_memory;	   /* it came by shared memory */
@@ -493,6 +497,8 @@ struct scenario_backend {
 	 * came.
 	 */
 	bool (*latency)(void *world, uint64_t *ns);
+	/** The peer's ID of the exchange that a REQ or a SIDR_REQ began last. */
+	uint32_t (*comm_id)(void *world);
 	/** Between the last two packets that came. @return false: there were fewer. */
 	bool (*interval)(void *world, uint64_t *ns);
 	/** The process that has the end ends by SIGKILL. */

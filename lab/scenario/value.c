@@ -65,6 +65,10 @@ static bool key_value(struct round *r, const char *name, uint64_t *out)
 		*out = r->b->qpn(r->world, end);
 		return true;
 	}
+	if (strcmp(name, "comm_id") == 0 && r->b->comm_id) {
+		*out = r->b->comm_id(r->world);
+		return true;
+	}
 	if (r->b->actual)
 		r->b->actual(r->world, end, &setup);
 	if (setup_value(&setup, name, out))

@@ -7,7 +7,7 @@
 #include "scenario/peer.h"
 #include "transport/qp.h"
 
-enum { TCLASS = 0x20, TTL = 61, UNUSED_SPORT = 0xc123 };
+enum { TTL = 61, UNUSED_SPORT = 0xc123 };
 
 static struct scenario_peer peer_of(const struct world *w)
 {
@@ -53,7 +53,7 @@ void peer_sends(struct world *w, const struct scenario_packet *given)
 	d.src = scenario_peer_source(&peer, &p);
 	d.dst = e->gid;
 	d.sport = p.sport;
-	d.tclass = (uint8_t)(TCLASS | p.ecn);
+	d.tclass = (uint8_t)(p.dscp << 2 | p.ecn);
 	d.congested = p.congested;
 	if (p.by_memory)
 		share(&d, packet, copy, hdr_len);

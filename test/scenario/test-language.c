@@ -300,6 +300,11 @@ TEST(language, bytes__are_the_payload_s_first_ones)
 		{"case a\nqp RC\n< WRITE_ONLY 0 len 1 bytes 0a0b\nexpect ack 0/1\ncheck mem len 1 "
 		 "fill 10\ncheck mem+1 len 1 untouched\n",
 		 "ok"},
+		{"case a\nqp RC\n< WRITE_ONLY 0 len 8 reserved 1 dscp 1\nexpect ack 0/1\n< "
+		 "again\nexpect "
+		 "ack 0/1\ncounter duplicates 1\n",
+		 "ok"},
+		{"case a\nqp RC\n< again\n", "error 3:3: no packet came before"},
 		{"case a\nqp RC\n< WRITE_ONLY 0 bytes 0a0\n",
 		 "error 3:22: '0a0': a byte is two of 0..9 and a..f"},
 		{"case a\nqp RC\n< WRITE_ONLY 0\nexpect *\nlast bytes 0a\n",

@@ -21,6 +21,7 @@ enum {
 	OTHER_TID = 0xbad2,
 	OTHER_KEY = 0xbad3,
 	NO_CM = 0xbad4,
+	NEW_ID = 0xbad5, /* a new one of its own in each answer */
 };
 
 /** The world: the peer, and the device's last packet. */
@@ -29,6 +30,7 @@ static struct {
 	struct scenario_peer peer;
 	uint32_t comm_id; /* of the peer, of the exchange that was begun last */
 	uint64_t tid;
+	uint32_t new_id;
 	struct rocemu_packet last;
 	uint8_t payload[ROCEMU_MAX_MTU];
 	char text[SCENARIO_LINE_MAX];
@@ -89,6 +91,8 @@ static void answer_req(const struct rocemu_cm_msg *m)
 
 	w.comm_id = q->local_comm_id;
 	w.tid = m->tid;
+	if (q->service_id == NEW_ID)
+		a.rej.local_comm_id = ++w.new_id;
 	a.rej.remote_comm_id = w.comm_id ^ (q->service_id == OTHER_ID);
 	if (q->service_id == rocemu_cm_service_id(ROCEMU_PS_TCP, PORT)) {
 		assert_int_equal(rocemu_cma_decode(&c, q->private_data, sizeof(q->private_data)),
@@ -148,7 +152,7 @@ static int input(void *world, const struct scenario_packet *given)
 	size_t hdr_len, len;
 
 	(void)world;
-	scenario_peer_begin_mad(&w.peer, given, ++comm_id);
+	scenario_peer_begin_mad(&w.peer, given, given->again ? 0 : ++comm_id);
 	scenario_peer_complete(&w.peer, &p);
 	len = scenario_peer_encode(&w.peer, &p, data, &hdr_len);
 	g.sport = p.sport;
@@ -185,7 +189,14 @@ static uint8_t *memory(void *world, unsigned which, enum scenario_area area)
 	return w.payload;
 }
 
+static uint32_t comm_id_of(void *world)
+{
+	(void)world;
+	return w.peer.exchange.comm_id;
+}
+
 static const struct scenario_backend device = {
+	.comm_id = comm_id_of,
 	.start = start,
 	.end = end,
 	.input = input,
@@ -233,6 +244,12 @@ TEST(mad, message__what_is_not_given_is_right)
 		"ok",
 		"< mad REQ local_comm_id 0x1234 tid 0x56\nexpect REJ 8 to REQ\nlast remote_comm_id "
 		"0x1234 tid 0x56\n",
+		"ok",
+		"< mad REQ service_id 0x1061c06\nexpect REP\nlet id comm_id\n< again\nexpect REP\n"
+		"last remote_comm_id id tid id\n< mad REQ\nexpect REJ 8 to REQ\nlast "
+		"remote_comm_id id+1\n",
+		"ok",
+		"< mad REQ reserved 1 dscp 63 ecn 1\nexpect REJ 8 to REQ\n",
 		"ok",
 		"< mad LAP\nexpect LAP CAME\n< mad APR\nexpect APR CAME\n< mad MRA\nexpect MRA "
 		"CAME\n< mad REP\nexpect REP CAME\n< mad SIDR_REP\nexpect SIDR_REP CAME\n",
@@ -295,6 +312,10 @@ TEST(mad, answer__in_another_way__its_text_says_so)
 		"< mad REQ service_id 0xbad2\nexpect REJ 8 to REQ WITH ANOTHER TID\n",
 		"ok",
 		"< mad REQ service_id 0xbad3\nexpect REJ 8 to REQ WITH ANOTHER Q_KEY\n",
+		"ok",
+		"< mad REQ service_id 0xbad5\nexpect REJ 8 to REQ\n< again\nexpect REJ 8 to REQ "
+		"FROM "
+		"ANOTHER COMM_ID\n",
 		"ok",
 		"< mad REQ service_id 0xbad4\nexpect MAD class 4 method 3 attr_id 18 status 0\n",
 		"ok",
