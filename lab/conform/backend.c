@@ -20,6 +20,32 @@ void conform_use(struct conform_session *s)
 
 /* ---- begin and end ---- */
 
+/** The case has QP 1, and no other. */
+static int use_gsi(struct conform_world *w)
+{
+	if (w->setup.type != IBV_QPT_UD || (w->setup.ip == 6 && rocemu_gid_is_ipv4(&w->peer.gid)))
+		return -EOPNOTSUPP;
+	w->peer.device_qpn = ROCEMU_GSI_QPN;
+	w->setup.qkey = ROCEMU_GSI_QKEY;
+	w->s->case_id = w->s->comm_id;
+	w->s->gsi = true;
+	return 0;
+}
+
+/** A connection that a case left to the end is none any more. */
+static void leave_gsi(struct conform_world *w)
+{
+	const struct scenario_exchange *x = &w->peer.exchange;
+
+	w->s->gsi = false;
+	if (!x->qpn || x->over)
+		return;
+	w->comm_id = x->comm_id;
+	w->remote_comm_id = x->peer_id;
+	w->peer.device_qpn = x->qpn;
+	rping_end(w);
+}
+
 static int connect_to(struct conform_world *w)
 {
 	switch (w->s->kind) {
@@ -30,7 +56,7 @@ static int connect_to(struct conform_world *w)
 	case SCENARIO_PEER_UD_PINGPONG:
 		return w->setup.type == IBV_QPT_UD ? pingpong_connect(w) : -EOPNOTSUPP;
 	case SCENARIO_PEER_RPING:
-		return w->setup.type == IBV_QPT_RC ? rping_connect(w) : -EOPNOTSUPP;
+		return w->setup.type == IBV_QPT_RC ? rping_connect(w) : use_gsi(w);
 	case SCENARIO_PEER_WRITE_BW:
 	case SCENARIO_PEER_READ_BW:
 	case SCENARIO_PEER_ATOMIC_BW:
@@ -38,9 +64,7 @@ static int connect_to(struct conform_world *w)
 	case SCENARIO_PEER_CONFORM_PEER:
 		return remote_connect(w);
 	case SCENARIO_PEER_NONE:
-		w->peer.device_qpn = ROCEMU_GSI_QPN;
-		w->setup.qkey = ROCEMU_GSI_QKEY;
-		return w->setup.type == IBV_QPT_UD ? 0 : -EOPNOTSUPP;
+		return use_gsi(w);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -82,12 +106,8 @@ static void *start(const struct scenario_setup *given, int *error)
 	return NULL;
 }
 
-static void end(void *world)
+static void disconnect(struct conform_world *w)
 {
-	struct conform_world *w = world;
-
-	w->s->ending = true;
-	w->s->world = NULL;
 	switch (w->s->kind) {
 	case SCENARIO_PEER_RC_PINGPONG:
 	case SCENARIO_PEER_UC_PINGPONG:
@@ -108,6 +128,18 @@ static void end(void *world)
 	default:
 		break;
 	}
+}
+
+static void end(void *world)
+{
+	struct conform_world *w = world;
+
+	w->s->ending = true;
+	w->s->world = NULL;
+	if (w->s->gsi)
+		leave_gsi(w);
+	else
+		disconnect(w);
 	free(w);
 }
 
@@ -175,6 +207,8 @@ static int input(void *world, const struct scenario_packet *given)
 	if (rocemu_opcode_ops(p.h.opcode) & ROCEMU_OP_RESPONSE &&
 	    !scenario_given(&p, SCENARIO_PACKET_MSN))
 		p.h.aeth.msn = requests_msn(w, (p.h.psn - nak) & ROCEMU_PSN_MASK);
+	if (p.mad.attr_id && !p.again)
+		scenario_peer_begin_mad(&w->peer, &p, ++w->s->comm_id);
 	error = conform_send(w, &p);
 	wire_mark(w->s->wire);
 	/* It does not fit the tester's link. */
@@ -248,6 +282,9 @@ const char *conform_next(struct conform_world *w)
 
 		if (p && !is_effect(w, &p->h))
 			continue;
+		if (p && scenario_is_mad(&p->h))
+			scenario_peer_take_mad(&w->peer, wire_last_payload(w->s->wire),
+					       p->payload_len);
 		keep_last(w, p);
 		return p ? without_credits(text) : text;
 	}
@@ -373,6 +410,13 @@ static uint32_t qpn(void *world, unsigned which)
 	return w->peer.device_qpn;
 }
 
+static uint32_t comm_id(void *world)
+{
+	const struct conform_world *w = world;
+
+	return w->peer.exchange.comm_id;
+}
+
 static int run_answer(void *world, bool repeats)
 {
 	struct conform_world *w = world;
@@ -412,6 +456,7 @@ const struct scenario_backend conform_backend = {
 	.address = address,
 	.key = key,
 	.qpn = qpn,
+	.comm_id = comm_id,
 	.answer = run_answer,
 	.ignore_repeats = ignore_repeats,
 	.latency = latency,

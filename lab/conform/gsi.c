@@ -20,7 +20,42 @@ enum {
 	ACK_TIMEOUT = 14,
 	HELLO_QPN = 0xfffffe, /* of no queue pair */
 	NOISE = 100,	      /* questions */
+	HELLO = 0x68656c6c,   /* upper half of transaction IDs of hellos */
+	OLD = 1 << 20,	      /* communication IDs before that of the case at hand: those of others */
 };
+
+/** The communication ID of the tester in a message that came. */
+static uint32_t comm_id_of(const struct rocemu_cm_msg *m)
+{
+	switch (m->attr_id) {
+	case ROCEMU_CM_MRA:
+		return m->mra.remote_comm_id;
+	case ROCEMU_CM_REJ:
+		return m->rej.remote_comm_id;
+	case ROCEMU_CM_REP:
+		return m->rep.remote_comm_id;
+	case ROCEMU_CM_DREQ:
+		return m->dreq.remote_comm_id;
+	case ROCEMU_CM_DREP:
+		return m->drep.remote_comm_id;
+	case ROCEMU_CM_SIDR_REP:
+		return m->sidr_rep.request_id;
+	default:
+		return 0;
+	}
+}
+
+/** Is a message the case's, which sees what comes to QP 1? What belongs to cases before is not. */
+static bool of_case(const struct conform_session *s, const uint8_t *mad)
+{
+	struct rocemu_cm_msg m;
+
+	if (!s->gsi)
+		return false;
+	if (rocemu_cm_decode(&m, mad, ROCEMU_MAD_LEN) != ROCEMU_MAD_OK)
+		return true;
+	return m.tid >> 32 != HELLO && s->case_id - comm_id_of(&m) >= OLD;
+}
 
 bool gsi_take(void *session, const struct wire_packet *p)
 {
@@ -33,7 +68,8 @@ bool gsi_take(void *session, const struct wire_packet *p)
 	/* Queue pairs of the cases before: what still comes to them is not asked for. */
 	if (packet.h.dqpn >= WIRE_QPN && packet.h.dqpn < s->qpn)
 		return true;
-	if (packet.h.dqpn != ROCEMU_GSI_QPN || packet.payload_len != ROCEMU_MAD_LEN)
+	if (packet.h.dqpn != ROCEMU_GSI_QPN || packet.payload_len != ROCEMU_MAD_LEN ||
+	    of_case(s, packet.payload))
 		return false;
 	if (s->count == CONFORM_KEPT) {
 		s->first = (s->first + 1) % CONFORM_KEPT;
@@ -86,26 +122,7 @@ int gsi_send(struct conform_session *s, const struct rocemu_cm_msg *m)
 	conform_pace(s);
 	gsi_hdr_encode(&g, s->psn++);
 	gsi_packet_encode(&g, packet);
-	return wire_send_bytes(s->wire, &s->o.target, g.sport, 0, packet, sizeof(packet));
-}
-
-/** The communication ID of the tester in a message that came. */
-static uint32_t comm_id_of(const struct rocemu_cm_msg *m)
-{
-	switch (m->attr_id) {
-	case ROCEMU_CM_MRA:
-		return m->mra.remote_comm_id;
-	case ROCEMU_CM_REJ:
-		return m->rej.remote_comm_id;
-	case ROCEMU_CM_REP:
-		return m->rep.remote_comm_id;
-	case ROCEMU_CM_DREQ:
-		return m->dreq.remote_comm_id;
-	case ROCEMU_CM_DREP:
-		return m->drep.remote_comm_id;
-	default:
-		return 0;
-	}
+	return wire_send_bytes(s->wire, &s->o.target, g.sport, WIRE_TCLASS, packet, sizeof(packet));
 }
 
 bool gsi_find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_msg *m, uint64_t *ns)
@@ -152,6 +169,7 @@ int gsi_hello(struct conform_session *s)
 	gsi_req(s, &m);
 	/* A REQ with the QPN of a connection would end that (IBTA 12.9.8.3.1, stale connection). */
 	m.req.local_qpn = HELLO_QPN;
+	m.tid |= (uint64_t)HELLO << 32;
 	s->hello = m.req.local_comm_id;
 	for (unsigned i = 0; i < HELLO_TRIES && error == -ETIMEDOUT; i++) {
 		error = gsi_send(s, &m);

@@ -31,6 +31,8 @@ struct conform_session {
 	uint32_t qpn;	       /* of the newest queue pair of the tester */
 	uint32_t comm_id, psn; /* of QP 1: the next */
 	uint64_t service;      /* that nobody has */
+	uint32_t case_id;      /* comm_id before the case at hand */
+	bool gsi;	       /* the case at hand sees what comes to QP 1 */
 	/* Messages to QP 1: a ring. */
 	struct conform_mad mad[CONFORM_KEPT];
 	unsigned first, count;
