@@ -35,7 +35,7 @@ SANITIZED = {
 }
 # Groups that use less than half of a processor: several cases run at the same time. Those of all others are mostly two processes
 # that spin.
-WAITS = {'attack', 'badinput', 'bare', 'capture', 'cm', 'conform-peer', 'counters', 'devices', 'events', 'faults', 'habits',
+WAITS = {'attack', 'badinput', 'bare', 'capture', 'cm', 'conform', 'conform-peer', 'counters', 'devices', 'events', 'faults', 'habits',
          'intercept', 'interface', 'lessons', 'limits', 'mcast', 'names', 'network', 'paths', 'port', 'rdma', 'rdma-core',
          'refused', 'rsocket', 'scenarios', 'stat', 'swept', 'sysfs', 'trace', 'verbs', 'why'}
 

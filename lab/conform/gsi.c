@@ -21,7 +21,7 @@ enum {
 	HELLO_QPN = 0xfffffe, /* of no queue pair */
 	NOISE = 100,	      /* questions */
 	HELLO = 0x68656c6c,   /* upper half of transaction IDs of hellos */
-	OLD = 1 << 20,	      /* communication IDs before that of the case at hand: those of others */
+	OLD = 1 << 20, /* communication IDs before that of the case at hand: those of others */
 };
 
 /** The communication ID of the tester in a message that came. */
@@ -122,7 +122,7 @@ int gsi_send(struct conform_session *s, const struct rocemu_cm_msg *m)
 	conform_pace(s);
 	gsi_hdr_encode(&g, s->psn++);
 	gsi_packet_encode(&g, packet);
-	return wire_send_bytes(s->wire, &s->o.target, g.sport, WIRE_TCLASS, packet, sizeof(packet));
+	return wire_send_bytes(s->wire, &s->o.target, g.sport, 0, packet, sizeof(packet));
 }
 
 bool gsi_find(struct conform_session *s, uint32_t comm_id, struct rocemu_cm_msg *m, uint64_t *ns)
