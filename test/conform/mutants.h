@@ -162,7 +162,7 @@
 	X(M_READ_TWICE,       "read-twice",       "req/read-twice",   "a repeated READ response is the end") \
 	X(M_CE_INVALID,       "ce-invalid",       "cc/ce-invalid",    "packets that are dropped have CNPs, too") \
 	X(M_CNP_EACH,         "cnp-each",         "cc/cnp-pace",      "each marked packet has a CNP") \
-	X(M_COMM_EST,         "comm-est",         "in/rtr",           "no event for a packet in RTR") \
+	X(M_COMM_EST,         "comm-est",         "in/rtr-event",     "no event for a packet in RTR") \
 	X(M_TRUNCATED,        "truncated",        "in/truncated",     "what is missing of headers is taken as 0") \
 	X(M_TTL,              "ttl",              "req/ip",           "packets have a TTL of 1") \
 	X(M_RNR_WAIT,         "rnr-wait",         "rnr/wait",         "waits an eighth of what an RNR NAK demands") \
