@@ -23,7 +23,7 @@ void conform_use(struct conform_session *s)
 /** The case has QP 1, and no other. */
 static int use_gsi(struct conform_world *w)
 {
-	if (w->setup.type != IBV_QPT_UD || (w->setup.ip == 6 && rocemu_gid_is_ipv4(&w->peer.gid)))
+	if (w->setup.type != IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	w->peer.device_qpn = ROCEMU_GSI_QPN;
 	w->setup.qkey = ROCEMU_GSI_QKEY;
@@ -97,7 +97,7 @@ static void *start(const struct scenario_setup *given, int *error)
 	session->count = 0;
 	session->world = w;
 	session->ending = false;
-	*error = given->ends == 1 ? connect_to(w) : -EOPNOTSUPP;
+	*error = given->ends == 1 && given->ip <= w->setup.ip ? connect_to(w) : -EOPNOTSUPP;
 	conform_choose_port(&w->peer);
 	if (!*error)
 		return w;
