@@ -206,7 +206,8 @@ bool last_value(struct round *r, const char *name, uint64_t *out)
 	name += strlen(prefix);
 	have = headers_of(r, got, &ip);
 	for (size_t i = 0; i < ARRAY_LEN(packet_fields); i++) {
-		if (strcmp(packet_fields[i].name, name) != 0 || !is_in_headers(r, i))
+		if (strcmp(packet_fields[i].name, name) != 0 ||
+		    !is_in_headers(r, (enum scenario_packet_field)i))
 			continue;
 		*out = field_value(&packet_fields[i], &have);
 		return true;
@@ -234,7 +235,7 @@ bool read_fields_of(struct round *r, const struct rocemu_packet *got)
 		if (!(want.given >> i & 1))
 			continue;
 		/* The others are of packets that come. */
-		if (!is_in_headers(r, i))
+		if (!is_in_headers(r, (enum scenario_packet_field)i))
 			return refuse(r, "'%s' is not in the headers of what was sent", f->name);
 		a = field_value(f, &have);
 		b = field_value(f, &want);
