@@ -148,10 +148,25 @@ static void put_ids(const struct conform_text *t, const struct conform_report *p
 		if (used && used + len > t->width)
 			fputc('\n', t->f);
 		if (!used || used + len > t->width)
-			used = (unsigned)fprintf(t->f, "  ");
+			used = (unsigned)fprintf(t->f, " ");
 		used += (unsigned)fprintf(t->f, " %s", r->c->id);
 	}
 	fputc('\n', t->f);
+}
+
+/** Why cases were skipped; a command in a line of its own, to be copied. */
+static void put_why(const struct conform_text *t, unsigned n, const char *why)
+{
+	static const char needs[] = "needs at the device: ";
+	const char *command = strncmp(why, needs, strlen(needs)) == 0 ? why + strlen(needs) : NULL;
+	const char *end = command ? strstr(command, " (") : NULL;
+
+	fprintf(t->f, "\n%s%u skipped%s: ", on(t, CONFORM_SKIP), n, off(t));
+	if (!end)
+		fprintf(t->f, "%s\n", why);
+	else
+		fprintf(t->f, "start at the device%s\n    %.*s\n", end, (int)(end - command),
+			command);
 }
 
 /** Skipped cases, by what they need. */
@@ -172,7 +187,7 @@ static void put_skipped(const struct conform_text *t, const struct conform_repor
 		}
 		if (before)
 			continue;
-		fprintf(t->f, "\n%s%u skipped%s: %s\n", on(t, CONFORM_SKIP), n, off(t), why);
+		put_why(t, n, why);
 		put_ids(t, p, why);
 	}
 }
