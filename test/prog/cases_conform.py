@@ -22,6 +22,7 @@ FAMILIES = (
     ('cc', NORMAL, (RC, UC)),
     ('ud', NORMAL, (UD,)),
     ('req-pingpong', NORMAL, (RC,)),
+    ('robust', NORMAL, (RC,)),
 )
 
 # In a network namespace, where the ports are free. The servers are a process group, which ends by a signal.
@@ -57,7 +58,7 @@ def conform(family, servers):
         only = [word for i in ids for word in ('--only', i)]
         p = Proc(['unshare', '-r', '-n', 'sh', '-c', SCRIPT, 'sh', ports,
                   ' & '.join(command for *_, command in servers), config.rocemu, config.rocemu, 'conform', '--from', '127.0.0.2',
-                  '--known', 'rocemu', '--case', os.path.join(FILES, f'{family}.scenario'), *only, '127.0.0.1'])
+                  '--known', 'rocemu', '--may-break-it', '--case', os.path.join(FILES, f'{family}.scenario'), *only, '127.0.0.1'])
         p.wait()
         if 'unshare:' in p.stderr:
             raise Skip('no network namespace of an ordinary user')
