@@ -17,6 +17,7 @@ enum {
 	CONNECT_MS = 15000,			   /* until the next server runs */
 	AGAIN_MS = 5,
 	QKEY = 0x11111111, /* of UD */
+	BURST_MS = 50,	   /* for the answers to a burst */
 	BURST = 64,	   /* SENDs, to let a server without acknowledgements come to its end */
 	TIMEOUT = 14,
 	RETRIES = 7,
@@ -157,15 +158,32 @@ static void send_one(struct conform_world *w, uint8_t opcode, uint32_t psn)
 	conform_send(w, &p);
 }
 
-/** Wait for an answer, and log what comes. */
-static void look(struct conform_world *w, unsigned ms)
+/** Wait for an answer, and log what comes. @return how many messages ended with it. */
+static unsigned look(struct conform_world *w, unsigned ms)
 {
 	const char *came;
+	unsigned n = 0;
 
 	tcp_ready(wire_fd(w->s->wire), POLLIN, ms);
-	while ((came = conform_next(w)))
+	while ((came = conform_next(w))) {
+		n += strncmp(came, "SEND_LAST", 9) == 0 || strncmp(came, "SEND_ONLY", 9) == 0;
 		if (w->s->o.log)
 			fprintf(w->s->o.log, "      end > %s\n", came);
+	}
+	return n;
+}
+
+/** SENDs without acknowledgements. The server answers each: more would only keep it from that. */
+static uint32_t send_burst(struct conform_world *w, uint32_t psn)
+{
+	const uint64_t until = conform_now() + BURST_MS * (uint64_t)NS_PER_MS;
+	const bool uc = w->setup.type == IBV_QPT_UC;
+
+	for (unsigned i = 0; i < BURST; i++)
+		send_one(w, uc ? ROCEMU_UC_SEND_ONLY : ROCEMU_UD_SEND_ONLY, psn++);
+	for (unsigned n = 0; n < BURST && conform_now() < until;)
+		n += look(w, AGAIN_MS);
+	return psn;
 }
 
 /**
@@ -190,11 +208,6 @@ void pingpong_end(struct conform_world *w)
 			look(w, AGAIN_MS);
 			continue;
 		}
-		for (unsigned i = 0; i < BURST; i++)
-			send_one(w,
-				 w->setup.type == IBV_QPT_UC ? ROCEMU_UC_SEND_ONLY
-							     : ROCEMU_UD_SEND_ONLY,
-				 psn++);
-		look(w, 1);
+		psn = send_burst(w, psn);
 	}
 }

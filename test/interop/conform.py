@@ -23,7 +23,7 @@ def servers(wire):
         p = wire.guest.start(['sh', '-c', argv], f'server on port {port}')
         yield p
         p.wait_listening(port)
-    yield wire.guest.start(['rping', '-s', '-P', '-a', vm.GUEST_V4], 'rping')
+    yield wire.guest.start(['rping', '-s', '-P', '-S', '32768', '-a', vm.GUEST_V4], 'rping')
     p = wire.guest.start(['/build/test/prog/conform-peer', '-d', wire.rxe.device], 'conform-peer')
     p.wait_listening(18520)
     yield p
