@@ -5,7 +5,7 @@ import os
 import re
 import socket
 
-from harness import NORMAL, QUICK, Case, Proc, Skip, expect, new_port, start
+from harness import NORMAL, QUICK, Case, Proc, Skip, expect, new_port, run, start
 
 FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lab', 'conform', 'cases')
 LEAST_CASES = 95        # of `rocemu conform` that need conform-peer
@@ -169,6 +169,20 @@ def other_address(config, lab):
     expect(peer.wait() == 0, 'conform-peer', peer)
 
 
+OPTIONS = (
+    (('-x',), 2, 'usage: '), (('more',), 2, 'usage: '), (('-p', '65536'), 2, 'usage: '), (('-g', 'x'), 2, 'usage: '),
+    (('-d', 'none0'), 1, 'device none0: there is none'), (('-g', '200'), 1, '-g 200: '), (('-b', 'x'), 1, 'address x, '),
+)
+
+
+def options(config, lab):
+    side = lab.get('lo').server
+    for argv, code, text in OPTIONS:
+        p = run(config, side, [config.program('prog', 'conform-peer'), *argv])
+        expect(p.popen.returncode == code and text in p.stderr, f'{argv}: exit code {code} and "{text}" are expected', p)
+    return f'{len(OPTIONS)} errors'
+
+
 SCRIPT = """ip link set lo up
 ready=$(mktemp)
 "$1" run -d lo -- "$2" -d rocemu_lo -b 127.0.0.1 -p "$3" >"$ready" &
@@ -217,5 +231,6 @@ def cases():
         Case('conform-peer/wrong-lines', wrong_lines, QUICK),
         Case('conform-peer/lines', all_lines, QUICK),
         Case('conform-peer/testers', testers, NORMAL),
+        Case('conform-peer/options', options, NORMAL),
         Case('conform-peer/other-address', other_address, NORMAL),
     ]

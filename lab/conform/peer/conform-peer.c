@@ -1047,6 +1047,7 @@ static int listen_at(const struct options *o)
 							   (i ? 0 : AI_V4MAPPED)};
 		struct addrinfo *a;
 
+		errno = EINVAL;
 		if (getaddrinfo(o->bind, o->port, &hints, &a))
 			continue;
 		s = bound(a);
@@ -1054,18 +1055,18 @@ static int listen_at(const struct options *o)
 	}
 	if (s < 0)
 		fprintf(stderr, "conform-peer: address %s, port %s: %s\n",
-			o->bind ? o->bind : "any", o->port,
-			errno ? strerror(errno) : "not numeric");
+			o->bind ? o->bind : "any", o->port, strerror(errno));
 	return s;
 }
 
 /** A process for the tester. */
-static bool start_tester(int sock, const struct options *o)
+static bool start_tester(int sock, int listener, const struct options *o)
 {
 	const pid_t parent = getpid(), pid = fork();
 
 	if (pid)
 		return pid > 0;
+	close(listener);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() == parent)
 		serve_tester(sock, o);
@@ -1092,7 +1093,7 @@ static int serve_all(int listener, const struct options *o)
 			serve_tester(sock, o);
 			return 0;
 		}
-		if (testers < TESTERS && start_tester(sock, o))
+		if (testers < TESTERS && start_tester(sock, listener, o))
 			testers++;
 		else
 			send(sock, busy, sizeof(busy) - 1, MSG_NOSIGNAL);
@@ -1117,35 +1118,57 @@ static bool make_idle_qp(struct ibv_context *ctx)
 	return false;
 }
 
-int main(int argc, char **argv)
+static bool read_options(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {{"once", no_argument, NULL, 'o'}, {0}};
-	struct options o = {.gid_index = -1, .port = "18520"};
-	struct ibv_context *ctx;
-	int c, listener;
+	uint64_t n;
+	int c;
 
 	while ((c = getopt_long(argc, argv, "d:g:p:b:", longs, NULL)) >= 0) {
 		if (c == 'd')
-			o.device = optarg;
+			o->device = optarg;
 		else if (c == 'b')
-			o.bind = optarg;
-		else if (c == 'p')
-			o.port = optarg;
-		else if (c == 'g')
-			o.gid_index = atoi(optarg);
+			o->bind = optarg;
+		else if (c == 'p' && read_number(optarg, UINT16_MAX, &n))
+			o->port = optarg;
+		else if (c == 'g' && read_number(optarg, 254, &n))
+			o->gid_index = (int)n;
 		else if (c == 'o')
-			o.once = true;
+			o->once = true;
 		else
-			optind = argc + 1;
+			return false;
 	}
-	if (optind != argc) {
+	return optind == argc;
+}
+
+/** @return the device, with all that the options need; or NULL with an error printed. */
+static struct ibv_context *find_device(const struct options *o)
+{
+	struct ibv_context *ctx = open_device(o->device);
+	union ibv_gid gid;
+
+	if (!ctx || !make_idle_qp(ctx))
+		return NULL;
+	if (o->gid_index < 0 || ibv_query_gid(ctx, IB_PORT, o->gid_index, &gid) == 0)
+		return ctx;
+	fprintf(stderr, "conform-peer: -g %d: the device has no such GID\n", o->gid_index);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.gid_index = -1, .port = "18520"};
+	struct ibv_context *ctx;
+	int listener;
+
+	if (!read_options(argc, argv, &o)) {
 		fputs("usage: conform-peer [-d DEVICE] [-g GID_INDEX] [-p PORT] [-b BIND_ADDRESS] "
 		      "[--once]\n",
 		      stderr);
 		return 2;
 	}
-	ctx = open_device(o.device);
-	listener = ctx && make_idle_qp(ctx) ? listen_at(&o) : -1;
+	ctx = find_device(&o);
+	listener = ctx ? listen_at(&o) : -1;
 	if (listener < 0)
 		return 1;
 	printf("conform-peer: device %s, TCP port %s\n", ibv_get_device_name(ctx->device), o.port);
