@@ -67,6 +67,9 @@ static bool takes(const struct input *in)
 		return false;
 	if ((h->pkey & PKEY_MASK) != (ROCEMU_PKEY_DEFAULT & PKEY_MASK) && !mutant(M_GSI_PKEY))
 		return false;
+	/* Packets of other services have no Q_Key. */
+	if (mutant(M_GSI_SERVICE) && !(rocemu_opcode_hdrs(h->opcode) & ROCEMU_HDR_DETH))
+		return true;
 	return h->deth.qkey == ROCEMU_GSI_QKEY || mutant(M_GSI_QKEY);
 }
 

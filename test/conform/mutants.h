@@ -36,9 +36,9 @@
 	X(M_ICRC_SENT,        "icrc-sent",        "gsi/answer-form",  "packets leave with a wrong ICRC") \
 	X(M_GSI_MIGREQ,       "gsi-migreq",       "gsi/reserved",     "QP 1 drops packets without MigReq") \
 	X(M_SIDR_SILENT,      "sidr-silent",      "gsi/sidr",         "a SIDR_REQ to a service that there is not has no answer") \
-	X(M_REP_UNKNOWN,      "rep-unknown",      "gsi/mad-garbage",  "a REP to no REQ is not rejected") \
-	X(M_DREQ_UNKNOWN,     "dreq-unknown",     "cm/order",         "a DREQ of no connection has no answer") \
-	X(M_DREQ_QPN,         "dreq-qpn",         "cm/order",         "a DREQ with another QPN ends the connection") \
+	X(M_REP_UNKNOWN,      "rep-unknown",      "gsi/unknown-rep",  "a REP to no REQ is not rejected") \
+	X(M_DREQ_UNKNOWN,     "dreq-unknown",     "gsi/unknown-dreq", "a DREQ of no connection has no answer") \
+	X(M_DREQ_QPN,         "dreq-qpn",         "cm/order-qpn",     "a DREQ with another QPN ends the connection") \
 	X(M_REQ_AGAIN,        "req-again",        "cm/again",         "a repeated REQ has no answer") \
 	X(M_DREQ_AGAIN,       "dreq-again",       "cm/again",         "a repeated DREQ has no answer") \
 	X(M_DREQ_SILENT,      "dreq-silent",      "cm/again",         "a DREQ has no answer") \
