@@ -24,9 +24,6 @@ def servers(wire):
         yield p
         p.wait_listening(port)
     yield wire.guest.start(['rping', '-s', '-P', '-S', '32768', '-a', vm.GUEST_V4], 'rping')
-    p = wire.guest.start(['/build/test/prog/conform-peer', '-d', wire.rxe.device], 'conform-peer')
-    p.wait_listening(18520)
-    yield p
 
 
 def end(program):
