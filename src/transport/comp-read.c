@@ -26,8 +26,9 @@ static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t 
 
 /**
  * Packet at of the READ i. FIRST and ONLY may stand within a request's range too, and MIDDLE and
- * LAST at the start of a repeated range: responders differ in how they answer a repeated READ. A
- * repeated range may also end before the request does. The length of each response is fixed.
+ * LAST at the start of a repeated range, but for the READ's first packet: responders differ in how
+ * they answer a repeated READ. A repeated range may also end before the request does. The length of
+ * each response is fixed.
  */
 static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 					 uint32_t ops, uint32_t i, uint32_t at)
@@ -37,6 +38,8 @@ static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct roce
 	bool again = rocemu_psn_diff(pkt->h.psn, qp->req.again.split_to) < 0;
 
 	if (!(ops & ROCEMU_OP_READ_RESP) || w->opcode != IBV_WR_RDMA_READ)
+		return IBV_WC_BAD_RESP_ERR;
+	if (unlikely(!at && !(ops & ROCEMU_OP_FIRST)))
 		return IBV_WC_BAD_RESP_ERR;
 	if (!(ops & ROCEMU_OP_LAST) == last && (last || !again))
 		return IBV_WC_BAD_RESP_ERR;

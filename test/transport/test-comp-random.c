@@ -86,6 +86,14 @@ static void answer_junk(struct bench *b, struct rng *r)
 		bench_answer(b, op, psn, (uint8_t)rng_u32(r), NULL, 0);
 }
 
+/** Of a response: packet pkt of its READ. */
+static enum rocemu_opcode read_opcode(uint32_t pkt, bool last)
+{
+	if (!pkt)
+		return last ? ROCEMU_RC_READ_RESP_ONLY : ROCEMU_RC_READ_RESP_FIRST;
+	return last ? ROCEMU_RC_READ_RESP_LAST : ROCEMU_RC_READ_RESP_MIDDLE;
+}
+
 /** What the entry at tail waits for, or an ACK or a harmless NAK for any outstanding PSN. */
 static void answer_fitting(struct bench *b, struct rng *r)
 {
@@ -108,9 +116,8 @@ static void answer_fitting(struct bench *b, struct rng *r)
 		if (swqe_is_atomic(w))
 			bench_answer(b, ROCEMU_RC_ATOMIC_ACK, una, ROCEMU_AETH_ACK, NULL, 0);
 		else
-			bench_read_resp(
-				b, last ? ROCEMU_RC_READ_RESP_LAST : ROCEMU_RC_READ_RESP_MIDDLE,
-				una, 0xaa, swqe_bytes(req, w, w->npkts, pkt, pkt + 1));
+			bench_read_resp(b, read_opcode(pkt, last), una, 0xaa,
+					swqe_bytes(req, w, w->npkts, pkt, pkt + 1));
 	} else {
 		bench_nak(b, una + (int32_t)rng_below(r, out),
 			  syndromes[rng_below(r, ARRAY_LEN(syndromes))]);

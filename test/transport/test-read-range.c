@@ -11,7 +11,9 @@ enum { TIMEOUT = 8192 };
 /** Response psn of a READ whose packets are 256 bytes, none of them the last of a request. */
 static enum rocemu_drop middle(struct bench *b, int32_t psn)
 {
-	return bench_read_resp(b, ROCEMU_RC_READ_RESP_MIDDLE, psn, (uint8_t)(psn + 1), 256);
+	const enum rocemu_opcode op = psn ? ROCEMU_RC_READ_RESP_MIDDLE : ROCEMU_RC_READ_RESP_FIRST;
+
+	return bench_read_resp(b, op, psn, (uint8_t)(psn + 1), 256);
 }
 
 static void check(struct bench *b, unsigned packets)
