@@ -356,11 +356,12 @@ static void run_wait(void *world, uint64_t ns)
 		wait_for(world, UINT_MAX, ns);
 }
 
-static void ignore_repeats(void *world)
+static void ignore_repeats(void *world, bool ignore)
 {
 	struct conform_world *w = world;
 
-	w->ignores_repeats = true;
+	drain(w);
+	w->ignores_repeats = ignore;
 }
 
 static const struct rocemu_packet *last(void *world, unsigned which)

@@ -215,10 +215,12 @@ bool run_completions(struct round *r)
 
 bool run_ignore(struct round *r)
 {
-	if (take_word(r, "repeats")) {
+	const bool repeats = take_word(r, "repeats");
+
+	if (repeats || take_word(r, "none")) {
 		if (!r->b->ignore_repeats)
 			return cannot(r, "ignore repeats");
-		r->b->ignore_repeats(r->world);
+		r->b->ignore_repeats(r->world, repeats);
 		return end_of_line(r);
 	}
 	r->ignored[r->end] |= take_word(r, "rest");

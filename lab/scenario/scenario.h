@@ -489,8 +489,8 @@ struct scenario_backend {
 	 * the effects. repeats: only those that come once more.
 	 */
 	int (*answer)(void *world, bool repeats);
-	/** From now on requests that the device repeats are not among the effects. */
-	void (*ignore_repeats)(void *world);
+	/** From now on requests that the device repeats are not among the effects; or they are. */
+	void (*ignore_repeats)(void *world, bool ignore);
 	/**
 	 * From the last packet that input() sent to the first that came behind it. What was sent
 	 * for settle() and answer() does not count, nor what came for that. @return false: none
