@@ -169,6 +169,14 @@ static const char *next_effect(struct conform_world *w)
 	return came;
 }
 
+/** It is a case's matter that the first PSN is the right one. */
+static void begin_at(struct conform_world *w, const struct rocemu_hdrs *h)
+{
+	w->setup.sq_psn = h->psn;
+	w->requests = (struct conform_requests){0};
+	requests_note(w, h);
+}
+
 static bool begins(const char *text, const char *with)
 {
 	return text && strncmp(text, with, strlen(with)) == 0;
@@ -186,8 +194,10 @@ static const char *what_differs(struct conform_world *w)
 		return "nothing can be sent to it";
 	/* A device may READ in parts. */
 	while (begins(came = next_effect(w), "READ_REQUEST")) {
+		if (!reads)
+			begin_at(w, &w->last.h);
 		reads = true;
-		requests_answer(w, &wire_last(w->s->wire)->h);
+		requests_answer(w, &w->last.h);
 	}
 	if (begins(came, "SEND_ONLY"))
 		return NULL;

@@ -125,6 +125,7 @@ static void set_qp(struct cm_conn *c, struct qp *qp)
 
 	c->qp = qp;
 	c->qpn = qp->qpn;
+	qp->deaf = mutant(M_BEFORE_RTU);
 	qp->mtu = mutant(M_REQ_MTU) ? 1024 : 128u << req->path_mtu;
 	qp->resp.epsn = (uint32_t)(net_now() >> 8) & ROCEMU_PSN_MASK;
 	qp->req.psn = qp->req.una = qp->req.next = qp->req.end =
@@ -231,6 +232,7 @@ void cm_established(struct cm_conn *c)
 		return;
 	c->state = ESTABLISHED;
 	c->deadline = 0;
+	c->qp->deaf = false;
 }
 
 static void rtu_input(const struct input *in, const struct rocemu_cm_msg *m)

@@ -167,7 +167,12 @@
 	X(M_TTL,              "ttl",              "req/ip",           "packets have a TTL of 1") \
 	X(M_RNR_WAIT,         "rnr-wait",         "rnr/wait",         "waits an eighth of what an RNR NAK demands") \
 	X(M_RNR_COUNT,        "rnr-count",        "rnr/count",        "repeats for ever after RNR NAKs") \
-	X(M_RNR_INFINITE,     "rnr-infinite",     "rnr/infinite",     "gives up after 7 RNR NAKs")
+	X(M_RNR_INFINITE,     "rnr-infinite",     "rnr/infinite",     "gives up after 7 RNR NAKs") \
+	X(M_AGAIN_RKEY,       "again-rkey",       "req/timeout-same", "a READ that is repeated has another key") \
+	X(M_READ_ACK,         "read-ack",         "req/read-ack",     "an ACK completes a READ") \
+	X(M_RNR_OVERTAKES,    "rnr-overtakes",    "rnr/order",        "what is posted while an RNR NAK is waited for leaves at once") \
+	X(M_RNR_RETRY,        "rnr-retry",        "rnr/not-a-retry",  "an RNR NAK uses a retry") \
+	X(M_BEFORE_RTU,       "before-rtu",       "cm/mra-rtu-lost",  "packets in front of the RTU are dropped")
 /* clang-format on */
 
 enum mutant {

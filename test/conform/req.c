@@ -66,6 +66,11 @@ static void send_part(struct qp *qp, const struct wr *wr, uint32_t i)
 	qp_send(qp, &h, wr->at + i * qp->mtu, !data ? 0 : mutant(M_ZERO_SENT) && !len ? 4 : len);
 }
 
+static bool is_changed(const struct qp *qp, const struct wr *wr, uint32_t i)
+{
+	return mutant(M_AGAIN_RKEY) && behind(qp->req.end, psn_add(wr->psn, i));
+}
+
 /** All of a READ from packet i on. */
 static void send_read(struct qp *qp, struct wr *wr, uint32_t i)
 {
@@ -75,7 +80,7 @@ static void send_read(struct qp *qp, struct wr *wr, uint32_t i)
 		.psn = psn_add(wr->psn, i),
 		.ackreq = true,
 		.reth = {.va = wr->va + skip,
-			 .rkey = wr->rkey + mutant(M_RKEY_SENT),
+			 .rkey = wr->rkey + mutant(M_RKEY_SENT) + is_changed(qp, wr, i),
 			 .length = wr->len - skip},
 	};
 
@@ -165,6 +170,8 @@ void req_post(struct qp *qp, struct wr wr)
 	wr.n = packets(wr.len, qp->mtu);
 	r->psn = psn_add(r->psn, wr.n);
 	*at(r, r->count++) = wr;
+	if (r->rnr_wait && mutant(M_RNR_OVERTAKES))
+		send_part(qp, &wr, 0);
 	send_all(qp);
 	if (qp->kind != QP_RC)
 		complete_unreliable(qp);
@@ -220,7 +227,7 @@ static bool acknowledge(struct qp *qp, uint32_t psn)
 		const struct wr *wr = at(r, 0);
 		const uint32_t end = psn_add(wr->psn, wr->n);
 
-		if (wants_data(wr))
+		if (wants_data(wr) && !mutant(M_READ_ACK))
 			return false;
 		progress(qp, behind(psn, end) ? end : psn);
 		if (behind(end, r->una))
@@ -281,7 +288,7 @@ static void take_rnr(struct qp *qp, uint8_t code)
 
 	if (r->rnr_wait)
 		return;
-	if (!r->rnr_retries && !mutant(M_RNR_COUNT)) {
+	if ((!r->rnr_retries && !mutant(M_RNR_COUNT)) || (mutant(M_RNR_RETRY) && !r->retries--)) {
 		fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
