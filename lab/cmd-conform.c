@@ -321,26 +321,9 @@ static int exit_code(const struct command_options *c, const struct conform_repor
 			    (c->fail_on >= FAIL_WARN && p->count[CONFORM_WARN]) ||
 			    (c->fail_on >= FAIL_INCONCLUSIVE && p->count[CONFORM_INCONCLUSIVE]);
 
+	if (p->stopped)
+		return p->dead ? TOOL_FAILED : TOOL_USAGE;
 	return failed ? TOOL_FAILED : TOOL_OK;
-}
-
-static bool run_cases(struct command_options *c, struct conform_session *s,
-		      struct conform_report *p, struct conform_text *t)
-{
-	for (unsigned i = 0; i < c->nchosen; i++) {
-		struct conform_result r;
-
-		conform_text_case(t, p, c->chosen[i]);
-		conform_repeat(s, c->chosen[i], c->repeat, &r);
-		conform_known_judge(&c->known, &r);
-		if (!conform_report_add(p, &r)) {
-			conform_result_free(&r);
-			fprintf(stderr, "%s: no memory\n", c->self);
-			return false;
-		}
-		conform_text_result(t, p);
-	}
-	return true;
 }
 
 static int run_all(struct command_options *c, struct conform_session *s)
@@ -350,14 +333,18 @@ static int run_all(struct command_options *c, struct conform_session *s)
 				   .words = c->words,
 				   .known = &c->known,
 				   .chosen = c->nchosen};
+	const struct conform_plan plan = {c->chosen, c->nchosen, c->repeat, &c->known};
 	const struct rocemu_gid from = conform_gid(s);
 	struct conform_text t;
 	int code = TOOL_USAGE;
 
 	begin_text(c, &t);
 	conform_report_begin(&p, &c->o, &from);
+	p.has_noise = conform_noise(s, &p.noise);
 	conform_text_begin(&t, &p);
-	if (run_cases(c, s, &p, &t)) {
+	if (!conform_all(s, &plan, &p, &t)) {
+		fprintf(stderr, "%s: no memory\n", c->self);
+	} else {
 		conform_text_end(&t, &p);
 		if (conform_outputs_write(c->output, c->self, &p) &&
 		    (!c->pcap || conform_pcap(c->pcap, &p, c->self)))

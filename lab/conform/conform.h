@@ -139,6 +139,8 @@ struct conform_noise {
 };
 /** Ask QP 1 a hundred times. @return false: it did not answer. */
 bool conform_noise(struct conform_session *s, struct conform_noise *n);
+/** Does QP 1 of the device answer? */
+bool conform_alive(struct conform_session *s);
 /** Carry a case out. r->packet is of the last time. r is to be freed. */
 void conform_run(struct conform_session *s, const struct conform_case *c, struct conform_result *r);
 /** repeat.c: so many times. Verdicts that are not the same each time are CONFORM_INCONCLUSIVE. */

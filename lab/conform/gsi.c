@@ -187,15 +187,20 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+bool conform_alive(struct conform_session *s)
+{
+	return gsi_hello(s) == 0;
+}
+
 bool conform_noise(struct conform_session *s, struct conform_noise *n)
 {
 	uint64_t ns[NOISE];
 
 	for (unsigned i = 0; i < NOISE; i++) {
-		ns[i] = conform_now();
-		if (gsi_hello(s))
+		s->hello_sent_ns = s->hello_came_ns = 0;
+		if (gsi_hello(s) || s->hello_came_ns < s->hello_sent_ns)
 			return false;
-		ns[i] = conform_now() - ns[i];
+		ns[i] = s->hello_came_ns - s->hello_sent_ns;
 	}
 	qsort(ns, NOISE, sizeof(*ns), compare);
 	*n = (struct conform_noise){ns[0], ns[NOISE / 2], ns[NOISE - 1]};

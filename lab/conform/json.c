@@ -91,6 +91,14 @@ static void put_head(struct json *j, const struct conform_report *p)
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &t));
 	json_text(j, "started", text);
 	json_real(j, "ms", (double)p->ns / 1e6, 3);
+	if (p->has_noise) {
+		json_open(j, "noise_ns", '{');
+		JSON_U64S(j, {"min", p->noise.min_ns}, {"median", p->noise.median_ns},
+			  {"max", p->noise.max_ns});
+		json_close(j, '}');
+	}
+	if (p->stopped)
+		json_text(j, "stopped", p->stopped);
 }
 
 void conform_json(FILE *f, const struct conform_report *p)

@@ -79,7 +79,8 @@ static void put_head(FILE *f, const struct conform_report *p)
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&seconds, &t));
 	fprintf(f, "<p class=\"dim\">%s, from %s, by rocemu ", p->target, p->from);
 	xml_text(f, p->version);
-	fprintf(f, ", %s, %.1f s</p>\n<p>", text, (double)p->ns / 1e9);
+	fprintf(f, ", %s, %.1f s%s%s</p>\n<p>", text, (double)p->ns / 1e9,
+		p->stopped ? ", stopped: " : "", p->stopped ? p->stopped : "");
 	for (unsigned i = 0; i < CONFORM_VERDICT_COUNT; i++)
 		if (p->count[i])
 			fprintf(f, "<span class=\"v %s\">%u %s</span> ", conform_verdict_text[i],

@@ -16,8 +16,12 @@ struct conform_report {
 	const struct conform_known *known; /* borrowed; or NULL */
 	uint64_t started_ns;		   /* since 1970 */
 	uint64_t ns;			   /* that it took until now */
-	unsigned chosen;		   /* cases to be carried out */
-	struct conform_result *result;	   /* owned; in their order */
+	const char *stopped;		   /* static: why not all cases were carried out; or NULL */
+	bool dead;			   /* because of the device */
+	struct conform_noise noise;
+	bool has_noise;
+	unsigned chosen;	       /* cases to be carried out */
+	struct conform_result *result; /* owned; in their order */
 	unsigned results, room;
 	unsigned count[CONFORM_VERDICT_COUNT];
 };

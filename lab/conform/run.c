@@ -56,8 +56,13 @@ static bool is_hello(const struct conform_session *s, const struct wire_packet *
 static void tap(void *arg, const struct wire_packet *p)
 {
 	struct conform_session *s = arg;
+	const bool hello = is_hello(s, p);
 	struct conform_packet *to;
 
+	if (hello && p->sent)
+		s->hello_sent_ns = p->ns;
+	else if (hello)
+		s->hello_came_ns = p->ns;
 	if (s->ending)
 		return;
 	if (s->packets == s->room) {
@@ -79,7 +84,7 @@ static void tap(void *arg, const struct wire_packet *p)
 	if (!to->data)
 		return;
 	memcpy(to->data, p->data, p->len);
-	to->hello = is_hello(s, p);
+	to->hello = hello;
 	if (s->world) {
 		to->sq_psn = s->world->setup.sq_psn;
 		to->rq_psn = s->world->setup.rq_psn;

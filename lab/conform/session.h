@@ -37,10 +37,11 @@ struct conform_session {
 	struct conform_mad mad[CONFORM_KEPT];
 	unsigned first, count;
 	int tcp; /* of a pingpong server, connected and not used; or -1 */
-	enum scenario_peer_program tcp_kind; /* of tcp */
-	const struct conform_case *c;	     /* at hand */
-	enum scenario_peer_program kind;     /* of the peer that it has */
-	const struct conform_world *world;   /* its queue pair, borrowed; or NULL */
+	enum scenario_peer_program tcp_kind;   /* of tcp */
+	const struct conform_case *c;	       /* at hand */
+	enum scenario_peer_program kind;       /* of the peer that it has */
+	const struct conform_world *world;     /* its queue pair, borrowed; or NULL */
+	uint64_t hello_sent_ns, hello_came_ns; /* of the last question, and of its answer */
 	uint32_t hello;	    /* communication ID of the question to QP 1 while it is asked, or 0 */
 	bool ending;	    /* packets from now on are none of the case */
 	uint64_t window_ns; /* since when sent packets were sent */

@@ -102,6 +102,19 @@ static void put_also(struct conform_text *t, const struct conform_report *p,
 
 /* ---- all ---- */
 
+/** What times of less than that mean. */
+static void put_noise(const struct conform_text *t, const struct conform_report *p)
+{
+	char min[32], median[32], max[32];
+
+	if (!p->has_noise)
+		return;
+	conform_time_text(p->noise.min_ns, min, sizeof(min));
+	conform_time_text(p->noise.median_ns, median, sizeof(median));
+	conform_time_text(p->noise.max_ns, max, sizeof(max));
+	fprintf(t->f, "QP 1 answers in %s (%s to %s)\n", median, min, max);
+}
+
 void conform_text_begin(struct conform_text *t, const struct conform_report *p)
 {
 	t->begin_ns = conform_now();
@@ -109,6 +122,7 @@ void conform_text_begin(struct conform_text *t, const struct conform_report *p)
 		return;
 	fprintf(t->f, "%s%s%s%s from %s, %u case%s\n", p->name, *p->name ? " (" : "", p->target,
 		*p->name ? ")" : "", p->from, p->chosen, p->chosen == 1 ? "" : "s");
+	put_noise(t, p);
 	fflush(t->f);
 }
 
@@ -224,4 +238,8 @@ void conform_text_end(struct conform_text *t, const struct conform_report *p)
 		comma = ", ";
 	}
 	fprintf(t->f, " in %.1f s\n", (double)p->ns / 1e9);
+	if (p->stopped)
+		fprintf(t->f, "%sStopped behind %s, %u of %u: %s%s\n", on(t, CONFORM_FAIL),
+			p->results ? p->result[p->results - 1].c->id : "the begin", p->results,
+			p->chosen, p->stopped, off(t));
 }

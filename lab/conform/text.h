@@ -23,6 +23,21 @@ void conform_text_case(struct conform_text *t, const struct conform_report *p,
 		       const struct conform_case *c);
 /** It was, and its result is the last one of p. */
 void conform_text_result(struct conform_text *t, const struct conform_report *p);
+/** What is to be carried out. All is borrowed. */
+struct conform_plan {
+	const struct conform_case **cases;
+	unsigned n, repeat;
+	struct conform_known *known;
+};
+
+/**
+ * all.c: carry them out. It ends before if a signal comes, or the device does not answer:
+ * p->stopped
+ * @return false: no memory.
+ */
+bool conform_all(struct conform_session *s, const struct conform_plan *plan,
+		 struct conform_report *p, struct conform_text *t);
+
 void conform_text_end(struct conform_text *t, const struct conform_report *p);
 
 #endif

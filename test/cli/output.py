@@ -21,7 +21,7 @@ COMMANDS = (
     ['--help'], ['--version'], ['run', '--help'], ['devices'], ['devices', '--json'], ['stat'], ['stat', '--json'],
     ['stat', '--watch=0.1'], ['decode', CAPTURE], ['decode', '--json', CAPTURE], ['verify', CAPTURE], ['verify', '--json', CAPTURE],
     ['verify', '--follow', CAPTURE], ['verify', '--list'], ['explain', CAPTURE], ['hosts', '--help'], ['agent', '--help'],
-    ['agent', '--version'], ['parity', '--list'], ['completion', 'bash'],
+    ['agent', '--version'], ['parity', '--list'], ['conform', '--list'], ['completion', 'bash'],
 )
 FILES = (['verify', '--html', '/dev/full', CAPTURE], ['verify', '--junit', '/dev/full', CAPTURE],
          ['verify', '--annotate', '/dev/full', CAPTURE], ['explain', '--svg', '/dev/full', CAPTURE])

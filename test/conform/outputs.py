@@ -14,6 +14,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,14 @@ case two/break: it may break the device
   conform MUST 9.6 none may_break
   qp UD
 '''
+# The second one waits until the device has not answered for two seconds, three times.
+SLOW = 'case slow/pass: a NAK names the missing packet\n  conform MUST 9.7.5.2 rc_pingpong\n' + GAP.format(60) + '''
+case slow/none: two NAKs come
+  conform MUST 9.7.5.2 rc_pingpong
+''' + GAP.format(60) + '''  expect nak 60 0/0
+case slow/last: never begun
+  conform MUST 9.7.5.2 rc_pingpong
+''' + GAP.format(60)
 KNOWN = '# accepted\nout/known | the vendor knows\nout/pa* | it passes\n\nother/* | not carried out\n'
 VERDICTS = {'out/pass': 'pass', 'out/fail': 'FAIL', 'two/warn': 'warn', 'out/measured': 'measured', 'out/known': 'known',
             'out/skip': 'skip', 'two/break': 'skip'}
@@ -114,7 +123,7 @@ def check_text(check):
     text = check.conform(1, '--known', check.path('known')).stdout
     for verdict, case in ((v, k) for k, v in VERDICTS.items() if v != 'skip'):
         check.that(re.search(rf'^{verdict} +{case} +\S', text, re.M), verdict, case, 'is not in', text)
-    for line in (r'MUST, IBTA 9\.7\.5\.2', r'cases:\d+: expect nak 61 0/0', 'expected: nak 61 0/0', 'came:     nak 60 0/0',
+    for line in (r'QP 1 answers in \d+\.\d+ [um]?s \(.* to .*\)$', r'MUST, IBTA 9\.7\.5\.2', r'cases:\d+: expect nak 61 0/0', 'expected: nak 61 0/0', 'came:     nak 60 0/0',
                  r'\d ms  \|-+ SEND_ONLY 1 A? ?len 8 -+>\|', r'\d ms  \|<-+ nak 60 0/0 -+\|', r'gap nak$', r'nak_time \d+\.\d+ [um]?s$', 'count 7$',
                  'known: the vendor knows', r'^--known has out/pa\*, which does not differ: it passes',
                  r'^1 skipped: start at the device \(TCP port 1: .*\)\n    while :; do ibv_ud_pingpong -g 0 -p 18517; done\n  out/skip$', r'^1 skipped: .*--may-break-it'):
@@ -167,6 +176,8 @@ def check_json(check):
     m = measured['measured']
     check.that(m['gap'] == ['nak'] and m['count'] == [7] and len(m['nak_time_ns']) == 1 and 0 < m['nak_time_ns'][0] < 10 ** 9, measured)
     check.that(cases['out/known']['known'] == 'the vendor knows', cases['out/known'])
+    noise = run['noise_ns']
+    check.that(0 < noise['min'] <= noise['median'] <= noise['max'] and 'stopped' not in run, p.stdout[:500])
     check.path('a.json', p.stdout)
     return run
 
@@ -280,7 +291,24 @@ def check_past(check, run):
     check.run(2, '--matrix')
 
 
-def check_all(check):
+def check_stopped(check, action, code, reason):
+    """What was carried out until then is written."""
+    with subprocess.Popen([check.rocemu, 'conform', '--case', check.path('slow', SLOW), '--from', TESTER, '--json', check.path('s.json'), DEVICE],
+                          stdout=subprocess.PIPE, text=True) as p:
+        text = ''
+        for line in p.stdout:
+            if line.startswith('pass         slow/pass'):
+                action(p)
+            text += line
+        p.wait(100)
+    run = json.loads(check.read('s.json'))
+    ids = [c['id'] for c in run['cases']]
+    check.that(p.returncode == code and re.search(f'^Stopped behind {ids[-1]}, {len(ids)} of 3: {reason}$', text, re.M), p.returncode, text)
+    # A signal may come before the second case begins.
+    check.that(run['stopped'] == reason and ids in (['slow/pass', 'slow/none'], ['slow/pass'][:code - 1]), run)
+
+
+def check_all(check, device):
     check_text(check)
     check_terminal(check)
     run = check_json(check)
@@ -291,6 +319,8 @@ def check_all(check):
     check_known(check)
     check_codes(check)
     check_past(check, run)
+    check_stopped(check, lambda p: p.send_signal(signal.SIGINT), 2, 'interrupted')
+    check_stopped(check, lambda _: device.kill(), 1, 'QP 1 of the device does not answer any more')
 
 
 def main():
@@ -303,7 +333,7 @@ def main():
             check = Check(rocemu, directory)
             check.path('cases', CASES)
             check.path('known', KNOWN)
-            check_all(check)
+            check_all(check, device)
     finally:
         device.kill()
         device.wait()
