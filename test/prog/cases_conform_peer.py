@@ -104,6 +104,20 @@ def wrong_lines(config, lab):
     return f'{len(WITHOUT_QP) + len(WITH_QP)} lines'
 
 
+def datagrams(tester):
+    """A queue pair of UD, which is reset once, sends to itself."""
+    gid = tester.ok('hello')[0]['gid']
+    qp, _ = tester.ok('qp type=UD send_wr=4 recv_wr=4 sge=1')
+    for _ in range(2):
+        tester.ok('modify state=RESET')
+        tester.ok('modify state=INIT port=1 pkey_index=0 qkey=0x11')
+        tester.ok(f'modify state=RTR gid={gid}')
+        tester.ok('modify state=RTS sq_psn=7')
+    tester.ok('recv id=1 sge=recv+0:64')
+    tester.ok(f'send op=SEND id=2 flags=2 qpn={qp["qpn"]} qkey=0x11 sge=send+0:10')
+    tester.until('queue=recv id=1 status=0 .* len=50 ', 'queue=send id=2 status=0')
+
+
 def all_lines(config, lab):
     """Requests of each kind between the queue pair and itself, memory, keys and windows."""
     peer, tester, _ = begin(config, lab, '--once')
@@ -135,6 +149,7 @@ def all_lines(config, lab):
     tester.refused('dereg area=mem', INVALID)
     tester.ok('destroy')
     expect(tester.ok('look')[0]['state'] == 'none', 'the state', peer)
+    datagrams(tester)
     tester.close()
     expect(peer.wait() == 0, 'conform-peer', peer)
 

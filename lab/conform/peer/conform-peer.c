@@ -174,6 +174,12 @@ static bool fail(struct end *e, int error, const char *what, const char *text)
 	return false;
 }
 
+/** Of a call that failed: not each driver sets errno. */
+static int last_error(void)
+{
+	return errno ? errno : EIO;
+}
+
 /** Of a call of verbs that returns 0 or an errno. @return true: the answer is "ok" so far. */
 static bool called(struct end *e, const char *call, int error)
 {
@@ -369,7 +375,7 @@ static int register_area(struct end *e, struct ibv_pd *pd, unsigned area, unsign
 		return ENOSPC;
 	e->mr[i] = pd ? ibv_reg_mr(pd, e->area[area], AREA, access) : NULL;
 	if (!e->mr[i])
-		return errno;
+		return last_error();
 	e->area_mr[area] = e->mr[i];
 	return 0;
 }
@@ -412,7 +418,7 @@ static void cmd_mw(struct end *e)
 	if (e->mw)
 		say(e, " rkey=0x%x", e->mw->rkey);
 	else
-		called(e, "ibv_alloc_mw", errno);
+		called(e, "ibv_alloc_mw", last_error());
 }
 
 static void cmd_read(struct end *e)
@@ -481,12 +487,12 @@ static bool make_queues(struct end *e, struct ibv_qp_init_attr *a, int cqe)
 	for (unsigned i = 0; i < 2; i++) {
 		e->cq[i] = ibv_create_cq(e->ctx, cqe, NULL, NULL, 0);
 		if (!e->cq[i])
-			return called(e, "ibv_create_cq", errno);
+			return called(e, "ibv_create_cq", last_error());
 	}
 	a->send_cq = e->cq[0];
 	a->recv_cq = e->cq[1];
 	e->qp = ibv_create_qp(e->pd, a);
-	return called(e, "ibv_create_qp", e->qp ? 0 : errno);
+	return called(e, "ibv_create_qp", e->qp ? 0 : last_error());
 }
 
 static void cmd_qp(struct end *e)
@@ -582,12 +588,12 @@ static void cmd_modify(struct end *e)
 		fail_value(e, "gid");
 	if (!taken(e))
 		return;
-	if (gid && e->qp->qp_type == IBV_QPT_UD && !e->ah) {
-		e->ah = ibv_create_ah(e->pd, &a.ah_attr);
-		if (!called(e, "ibv_create_ah", e->ah ? 0 : errno))
-			return;
-	} else if (gid) {
+	if (gid && e->qp->qp_type != IBV_QPT_UD) {
 		mask |= IBV_QP_AV;
+	} else if (gid && !e->ah) {
+		e->ah = ibv_create_ah(e->pd, &a.ah_attr);
+		if (!called(e, "ibv_create_ah", e->ah ? 0 : last_error()))
+			return;
 	}
 	called(e, "ibv_modify_qp", ibv_modify_qp(e->qp, &a, mask));
 }
@@ -631,7 +637,7 @@ static void cmd_probe(struct end *e)
 	if (!taken(e))
 		return;
 	e->probe = ibv_create_qp(e->pd, &init);
-	if (called(e, "ibv_create_qp", e->probe ? 0 : errno) &&
+	if (called(e, "ibv_create_qp", e->probe ? 0 : last_error()) &&
 	    called(e, "ibv_modify_qp", connect_probe(e->probe, &a)))
 		say(e, " qpn=0x%x", e->probe->qp_num);
 }
@@ -976,7 +982,7 @@ static bool prepare(struct end *e, const struct options *o)
 	fcntl(e->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	e->pd = ibv_alloc_pd(e->ctx);
 	if (!e->pd || !map_areas(e))
-		return called(e, "memory, or a protection domain", errno);
+		return called(e, "memory, or a protection domain", last_error());
 	for (unsigned i = 0; i < AREAS && !error; i++)
 		error = register_area(e, e->pd, i, i ? IBV_ACCESS_LOCAL_WRITE : all_rights(e));
 	return error ? called(e, "ibv_reg_mr", error) : find_gid(e, o->gid_index);
