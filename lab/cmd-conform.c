@@ -55,7 +55,8 @@ enum {
 static const struct cli_option options[] = {
 	{OPT_FROM, "from", "ADDRESS",
 	 "Send from this address of the host (default: the one that routing chooses)"},
-	{OPT_ONLY, "only", "PATTERN", "Cases whose ID matches, as seq/*; may be repeated"},
+	{OPT_ONLY, "only", "PATTERN", "Cases whose ID matches, as seq/*; may be repeated",
+	 CLI_CASE},
 	{OPT_CASE, "case", "FILE", "Cases of a file instead of those of the program", CLI_FILE},
 	{OPT_LIST, "list", NULL, "Print the cases that would be carried out, and end"},
 	{OPT_DRY_RUN, "dry-run", NULL, "Print them with what each does, and end"},

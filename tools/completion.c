@@ -40,6 +40,7 @@ static const struct list {
 	[CLI_DEVICE] = {"device", "rocemu devices 2>/dev/null | sed 1d | cut -d ' ' -f 1"},
 	[CLI_FINDING] = {"finding", "rocemu verify --list 2>/dev/null | cut -d ' ' -f 1"},
 	[CLI_SCENARIO] = {"scenario", "rocemu parity --list 2>/dev/null"},
+	[CLI_CASE] = {"case", "rocemu conform --list 2>/dev/null | cut -d ' ' -f 1"},
 	[CLI_SHELL] = {"shell", "printf '%s\\n' bash zsh fish"},
 };
 

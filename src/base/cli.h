@@ -19,6 +19,7 @@ enum cli_value {
 	CLI_PROGRAM,   /* a program, and its arguments */
 	CLI_FINDING,   /* an ID of `rocemu verify --list` */
 	CLI_SCENARIO,  /* a name of `rocemu parity --list` */
+	CLI_CASE,      /* an ID of `rocemu conform --list` */
 	CLI_SHELL,     /* a shell that we have completion for */
 	CLI_VALUES,
 };

@@ -226,6 +226,10 @@ class Checks:
         self.expect_line("rocemu verify --explain od", "rocemu", "verify", "--explain", ODD)
         self.expect("rocemu parity --only data/rc/w",
                     {s for s in scenarios if s.startswith("data/rc/w")})
+        cases = {c for c in self.first_words("conform", "--list") if c.startswith("seq/g")}
+        if not cases:
+            self.wrong.append("rocemu conform --list has no seq/g...")
+        self.expect("rocemu conform --only seq/g", cases)
         self.expect("rocemu completion ", {"bash", "zsh", "fish"})
         self.expect("rocemu run --lanes ", set())
 
