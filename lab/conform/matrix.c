@@ -141,7 +141,7 @@ void conform_matrix_html(FILE *f, const struct conform_past *p, unsigned n)
 	unsigned which = 0, at = 0;
 
 	conform_page_begin(f, "cases and devices");
-	fputs("<p class=\"dim\">Rows with a dark background differ between the devices.</p>\n"
+	fputs("<p class=\"dim\">Rows with a grey background differ between the devices.</p>\n"
 	      "<table class=\"devices\">\n",
 	      f);
 	put_heads(f, p, n);

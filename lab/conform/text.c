@@ -12,7 +12,14 @@
 #include "conform/ladder.h"
 #include "conform/session.h"
 
-enum { INDENT = 13, LONG_NS = 1000000000, ID_WIDTH = 22 };
+enum {
+	INDENT = 13,
+	LONG_NS = 1000000000,
+	ID_WIDTH = 22,
+	NAME_WIDTH = 10,   /* of a family */
+	COUNTS_WIDTH = 16, /* " 100 of 200", and blanks */
+	LETTERS_LEAST = 20,
+};
 
 /* clang-format off */
 static const char *const colour[CONFORM_VERDICT_COUNT] = {
@@ -61,10 +68,12 @@ static void put_result(const struct conform_text *t, const struct conform_report
 static void put_row(const struct conform_text *t, const struct conform_report *p,
 		    const struct conform_case *family, const struct conform_case *at)
 {
-	const int room = (int)t->width - 12 - (int)(p->results - t->first) - 16;
+	const int letters = (int)(p->results - t->row);
+	const int room = (int)t->width - NAME_WIDTH - letters - COUNTS_WIDTH;
 
-	fprintf(t->f, "\r\033[K%-10.*s ", conform_family_len(family->id), family->id);
-	for (unsigned i = t->first; i < p->results; i++) {
+	fprintf(t->f, "\r\033[K%-*.*s ", NAME_WIDTH,
+		t->row == t->first ? conform_family_len(family->id) : 0, family->id);
+	for (unsigned i = t->row; i < p->results; i++) {
 		const enum conform_verdict v = p->result[i].verdict;
 
 		fprintf(t->f, "%s%c%s", on(t, v), conform_letter(v), off(t));
@@ -72,6 +81,19 @@ static void put_row(const struct conform_text *t, const struct conform_report *p
 	if (at && room > 0)
 		fprintf(t->f, " %.*s %u of %u", room, at->id, t->begun, p->chosen);
 	fflush(t->f);
+}
+
+/** A family that is too long for a line goes on in the next one. */
+static void break_row(struct conform_text *t, const struct conform_report *p)
+{
+	const unsigned used = NAME_WIDTH + COUNTS_WIDTH + ID_WIDTH;
+
+	if (p->results - t->row <
+	    (t->width > used + LETTERS_LEAST ? t->width - used : LETTERS_LEAST))
+		return;
+	put_row(t, p, p->result[t->first].c, NULL);
+	fputc('\n', t->f);
+	t->row = p->results;
 }
 
 static void end_family(struct conform_text *t, const struct conform_report *p)
@@ -86,6 +108,7 @@ static void end_family(struct conform_text *t, const struct conform_report *p)
 		if (r->verdict != CONFORM_PASS && r->verdict != CONFORM_SKIP)
 			put_result(t, p, r);
 	}
+	t->row = t->first;
 }
 
 /* ---- what is at hand, elsewhere ---- */
@@ -135,6 +158,7 @@ void conform_text_case(struct conform_text *t, const struct conform_report *p,
 		return;
 	if (t->first < p->results && !conform_same_family(p->result[t->first].c, c))
 		end_family(t, p);
+	break_row(t, p);
 	put_row(t, p, c, c);
 }
 

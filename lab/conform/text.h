@@ -14,6 +14,7 @@ struct conform_text {
 	unsigned begun; /* cases */
 	uint64_t begin_ns;
 	unsigned first; /* result of the family at hand */
+	unsigned row;	/* first result of the terminal's line at hand */
 	bool shown;	/* there is something on also */
 };
 

@@ -7,6 +7,7 @@ usage: outputs.py ROCEMU RESPONDER
 
 The device is RESPONDER. The cases are the test's own, so that each verdict is there: some expect what no device does.
 """
+import fcntl
 import html.parser
 import json
 import os
@@ -15,9 +16,11 @@ import re
 import select
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
@@ -138,27 +141,38 @@ def check_text(check):
             check.that(p.returncode == code and re.search(rf'^{VERDICTS[case]} +{case}', p.stdout, re.M), again[1], p.returncode, p.stdout, p.stderr)
 
 
+def on_terminal(check, columns, env, *args):
+    """What `rocemu conform` writes to a terminal."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    p = subprocess.Popen([check.rocemu, 'conform', '--from', TESTER, *args, DEVICE], stdout=slave, stderr=subprocess.PIPE,
+                         env={k: v for k, v in os.environ.items() if k != 'NO_COLOR'} | env)
+    os.close(slave)
+    out = b''
+    while select.select([master], [], [], 100)[0]:
+        try:
+            out += os.read(master, 65536)
+        except OSError:
+            break
+    p.communicate(timeout=100)
+    os.close(master)
+    return out.decode()
+
+
 def check_terminal(check):
-    """A family's line, which is written again; colours, unless NO_COLOR is set."""
+    """A family's line, which is written again; colours, unless NO_COLOR is set; a family that is longer than a line."""
     for colour in (True, False):
-        master, slave = pty.openpty()
-        env = {k: v for k, v in os.environ.items() if k != 'NO_COLOR'} | ({} if colour else {'NO_COLOR': '1'})
-        p = subprocess.Popen([check.rocemu, 'conform', '--case', check.path('cases'), '--from', TESTER, '--only', 'out/*', DEVICE],
-                             stdout=slave, stderr=subprocess.PIPE, env=env)
-        os.close(slave)
-        out = b''
-        while select.select([master], [], [], 100)[0]:
-            try:
-                out += os.read(master, 65536)
-            except OSError:
-                break
-        p.communicate(timeout=100)
-        os.close(master)
-        text = out.decode()
+        text = on_terminal(check, 100, {} if colour else {'NO_COLOR': '1'}, '--case', check.path('cases'), '--only', 'out/*')
         plain = re.sub(r'\x1b\[[\d;]*m', '', text)
         check.that((plain != text) == colour, 'colours:', colour, repr(text[:300]))
         check.that(re.search(r'\r\x1b\[Kout +\.F out/measured 3 of ', plain), 'the case at hand:', repr(plain[:500]))
         check.that(re.search(r'\r\x1b\[Kout +\.FmF[?sF.]\r\n', plain), 'the line of the family:', repr(plain[-1500:]))
+    many = ''.join(f'case many/{i}: a NAK\n  conform MUST 9.7.5.2 rc_pingpong\n{GAP.format(60)}' for i in range(50))
+    text = on_terminal(check, 60, {'NO_COLOR': '1'}, '--case', check.path('many', many))
+    lines = [part for line in text.split('\n') for part in line.rstrip('\r').split('\r\x1b[K')]
+    rows = [line.split()[-1] for line in lines if re.match(r'(many)? +\.+$', line)]
+    check.that([len(r) for r in rows] == [20, 20, 10], 'lines of letters:', rows)
+    check.that(max(len(line) for line in lines if 'many' in line) < 60, 'longer than the terminal:', lines)
 
 
 def check_json(check):
