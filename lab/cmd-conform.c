@@ -40,16 +40,17 @@ enum {
 	OPT_VERBOSE,
 	OPT_DRY_RUN,
 	OPT_NAME,
-	OPT_JSON,
-	OPT_JUNIT,
-	OPT_TAP,
-	OPT_HTML,
 	OPT_DIFF,
 	OPT_MATRIX,
 	OPT_PCAP,
 	OPT_KNOWN,
 	OPT_REPEAT,
 	OPT_FAIL_ON,
+	/* Outputs: in the order of OUTPUT_JSON and so on. */
+	OPT_JSON,
+	OPT_JUNIT,
+	OPT_TAP,
+	OPT_HTML,
 };
 
 static const struct cli_option options[] = {
@@ -462,23 +463,17 @@ static bool read_option(struct command_options *c, int option)
 		c->name = optarg;
 		return true;
 	case OPT_JSON:
-		c->output[OUTPUT_JSON].path = optarg;
-		return true;
 	case OPT_JUNIT:
-		c->output[OUTPUT_JUNIT].path = optarg;
+	case OPT_TAP:
+	case OPT_HTML:
+		c->output[option - OPT_JSON].path = optarg;
 		return true;
 	case OPT_DIFF:
 		return c->diff = true;
 	case OPT_MATRIX:
 		return c->matrix = true;
-	case OPT_HTML:
-		c->output[OUTPUT_HTML].path = optarg;
-		return true;
 	case OPT_PCAP:
 		c->pcap = optarg;
-		return true;
-	case OPT_TAP:
-		c->output[OUTPUT_TAP].path = optarg;
 		return true;
 	default:
 		return false;
