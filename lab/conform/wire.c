@@ -10,6 +10,10 @@
 
 #include "base/util.h"
 
+#ifndef UDP_NO_CHECK6_TX
+#define UDP_NO_CHECK6_TX 101
+#endif
+
 enum {
 	PORTS = 64,	/* source ports of a case */
 	KEPT = 1024,	/* packets that came and have not been read */
@@ -446,6 +450,17 @@ static void set_tos(int fd, int family, int tos)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 }
 
+/** Packets have a right UDP checksum, or none. */
+static void set_checksum(int fd, int family, bool has)
+{
+	const int no = !has;
+
+	if (family == AF_INET)
+		setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &no, sizeof(no));
+	else
+		setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &no, sizeof(no));
+}
+
 static int send_from(struct wire *w, const struct rocemu_gid *from, const struct rocemu_gid *to,
 		     uint16_t sport, uint8_t tclass, uint8_t *data, size_t len)
 {
@@ -488,6 +503,7 @@ int wire_send(struct wire *w, const struct scenario_peer *peer, const struct sce
 	if (p->congested || p->by_memory || p->ip_id)
 		return -EOPNOTSUPP;
 	len = scenario_peer_encode(peer, p, data, &hdr_len);
+	set_checksum(sender(w, &from, p->sport), w->local.sa.sa_family, p->udp_checksum);
 	error = send_from(w, &from, &peer->device_gid, p->sport, (uint8_t)(p->dscp << 2 | p->ecn),
 			  data, len);
 	/* The host has not the other address, or may not send from it. */
@@ -509,6 +525,7 @@ static struct scenario_packet probe_packet(const struct wire *w, const struct sc
 		      .psn = w->probe_psn},
 		.sport = peer->sport,
 		.dscp = WIRE_TCLASS >> 2,
+		.udp_checksum = true,
 	};
 }
 

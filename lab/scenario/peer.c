@@ -53,6 +53,7 @@ void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_pa
 	DEFAULT(p, IMM, h.imm, IMM);
 	DEFAULT(p, IETH, h.ieth, IETH);
 	DEFAULT(p, PORT, sport, peer->sport);
+	DEFAULT(p, UDP_CHECKSUM, udp_checksum, true);
 	DEFAULT(p, DSCP, dscp, mad ? 0 : DSCP);
 	p->h.atomiceth.rkey = p->h.reth.rkey;
 	if (mad)

@@ -253,6 +253,7 @@ struct scenario_place {
 	X(IP_ID, ip_id, ip_id, 0xffff)             \
 	X(ECN, ecn, ecn, 3)                        \
 	X(DSCP, dscp, dscp, 63)                    \
+	X(UDP_CHECKSUM, udp_checksum, udp_checksum, 1) \
 	X(RESERVED, reserved, reserved, 1)         \
 	X(ICRC, bad_icrc, bad_icrc, 1)             \
 	X(STRANGER, other_source, other_source, 1) \
@@ -301,6 +302,7 @@ struct scenario_packet {
 	uint8_t ecn, dscp;	     /* of the IP header */
 	uint16_t sport;		     /* UDP source port */
 	uint16_t ip_id;		     /* IPv4 identification */
+	bool udp_checksum;	     /* false: the UDP checksum is 0 */
 	bool reserved;		     /* the reserved bits of BTH and DETH are set */
 	bool bad_icrc;
 	bool again;	   /* the packet before once more: a message has the same IDs */
