@@ -441,12 +441,21 @@ static bool interval(void *world, uint64_t *ns)
 	return wire_interval(w->s->wire, ns);
 }
 
+/** Packets that leave now are those of this line, if it sends. */
+static void begin_line(void *world, const struct scenario_line *l)
+{
+	const struct conform_world *w = world;
+
+	w->s->line = strstr(l->text, "< ") ? l->number : 0;
+}
+
 const struct scenario_backend conform_backend = {
 	.start = start,
 	.end = end,
 	.actual = actual,
 	.post_send = post_send,
 	.modify = modify,
+	.line = begin_line,
 	.input = input,
 	.wait = run_wait,
 	.settle = settle,

@@ -84,9 +84,10 @@ void conform_catalogue_free(struct conform_catalogue *c);
 /** A packet of a case. */
 struct conform_packet {
 	struct ip_udp ip;
-	uint64_t ns; /* since 1970 */
-	bool sent;   /* by the tester */
-	bool hello;  /* of a question to QP 1 that shows silence, or of its answer */
+	uint64_t ns;   /* since 1970 */
+	bool sent;     /* by the tester */
+	unsigned line; /* of the case's file, that sent it; or 0 */
+	bool hello;    /* of a question to QP 1 that shows silence, or of its answer */
 	/* Of the queue pair at hand, all 0 where there is none: what PSNs count from, and the
 	 * destination that a packet of this direction has. */
 	uint32_t sq_psn, rq_psn, dqpn;

@@ -29,15 +29,14 @@ void conform_measures(FILE *f, const struct conform_result *r, unsigned indent)
 void conform_details(FILE *f, const struct conform_report *p, const struct conform_result *r,
 		     unsigned indent, unsigned width)
 {
-	const struct scenario_line *line = conform_line(r);
+	const char *line = conform_line_text(r->c, r->line);
 
 	fprintf(f, "%*s%s, IBTA %s\n", (int)indent, "", conform_level_text[r->c->about.level],
 		r->c->about.clause);
 	if (r->known)
 		fprintf(f, "%*sknown: %s\n", (int)indent, "", r->known);
-	if (line)
-		fprintf(f, "%*s%s:%u: %s\n", (int)indent, "", r->c->s->file, line->number,
-			line->text + strspn(line->text, " \t"));
+	if (*line)
+		fprintf(f, "%*s%s:%u: %s\n", (int)indent, "", r->c->s->file, r->line, line);
 	conform_indented(f, r->text ? r->text : "", indent);
 	conform_measures(f, r, indent);
 	conform_ladder(f, r, indent, width);

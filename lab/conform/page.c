@@ -101,7 +101,7 @@ static void put_term(FILE *f, const char *term, const char *text, size_t len)
 
 static void put_terms(FILE *f, const struct conform_result *r)
 {
-	const struct scenario_line *line = conform_line(r);
+	const char *line = conform_line_text(r->c, r->line);
 	struct conform_difference d;
 	struct conform_series s;
 	char text[512];
@@ -113,9 +113,7 @@ static void put_terms(FILE *f, const struct conform_result *r)
 	put_term(f, "Rule", text, strlen(text));
 	put_term(f, "At the device", conform_peer_text[r->c->about.peer],
 		 strlen(conform_peer_text[r->c->about.peer]));
-	if (line)
-		put_term(f, "Line", line->text + strspn(line->text, " \t"),
-			 strlen(line->text + strspn(line->text, " \t")));
+	put_term(f, "Line", line, strlen(line));
 	put_term(f, "Text", d.what.at, (size_t)d.what.len);
 	put_term(f, "Expected", d.expected.at, (size_t)d.expected.len);
 	put_term(f, "Came", d.came.at, (size_t)d.came.len);

@@ -11,7 +11,8 @@
 
 enum { PATH_LEN = 4096, NANOSECONDS = 9 };
 
-static int write_packet(struct block_writer *w, const struct conform_packet *p)
+static int write_packet(struct block_writer *w, const struct conform_case *c,
+			const struct conform_packet *p)
 {
 	uint8_t frame[IP_UDP_MAX_LEN + ROCEMU_MAX_PACKET + 1];
 	const uint32_t payload = p->len <= ROCEMU_MAX_PACKET ? p->len : ROCEMU_MAX_PACKET;
@@ -23,12 +24,14 @@ static int write_packet(struct block_writer *w, const struct conform_packet *p)
 	conform_packet_text(p, text);
 	block_put_comment(w, "%s: %s", p->sent ? "tester" : "device",
 			  p->hello ? "a question to QP 1 that shows silence, or its answer" : text);
+	if (p->line)
+		block_put_comment(w, "line %u: %s", p->line, conform_line_text(c, p->line));
 	return block_finish(w);
 }
 
 static int write_all(struct block_writer *w, const struct conform_result *r)
 {
-	const struct scenario_line *line = conform_line(r);
+	const char *line = conform_line_text(r->c, r->line);
 	int error;
 
 	block_begin_section(w);
@@ -36,13 +39,12 @@ static int write_all(struct block_writer *w, const struct conform_result *r)
 			  conform_verdict_text[r->verdict], r->c->sentence,
 			  conform_level_text[r->c->about.level], r->c->about.clause);
 	if (r->text)
-		block_put_comment(w, "%s%s%s", line ? line->text + strspn(line->text, " \t") : "",
-				  line ? ": " : "", r->text);
+		block_put_comment(w, "%s%s%s", line, *line ? ": " : "", r->text);
 	error = block_finish(w);
 	if (!error)
 		error = block_write_interface(w, LINK_RAW, NANOSECONDS);
 	for (unsigned i = 0; i < r->packets && !error; i++)
-		error = write_packet(w, &r->packet[i]);
+		error = write_packet(w, r->c, &r->packet[i]);
 	return error;
 }
 

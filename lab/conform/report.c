@@ -89,14 +89,12 @@ void conform_difference(const struct conform_result *r, struct conform_differenc
 	d->came = (struct conform_part){b, (int)strlen(b)};
 }
 
-const struct scenario_line *conform_line(const struct conform_result *r)
+const char *conform_line_text(const struct conform_case *c, unsigned number)
 {
-	const struct scenario *s = r->c->s;
-
-	for (unsigned i = 0; r->line && i < s->lines; i++)
-		if (s->line[i].number == r->line)
-			return &s->line[i];
-	return NULL;
+	for (unsigned i = 0; number && i < c->s->lines; i++)
+		if (c->s->line[i].number == number)
+			return c->s->line[i].text + strspn(c->s->line[i].text, " \t");
+	return "";
 }
 
 /* ---- cases ---- */

@@ -53,8 +53,8 @@ struct conform_difference {
 	struct conform_part what, expected, came;
 };
 void conform_difference(const struct conform_result *r, struct conform_difference *d);
-/** The line of the case that differs; NULL: none. */
-const struct scenario_line *conform_line(const struct conform_result *r);
+/** The text of a line of the case's file, without its indentation; "": there is none. */
+const char *conform_line_text(const struct conform_case *c, unsigned number);
 
 /** The measures of one name. */
 struct conform_series {

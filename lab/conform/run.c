@@ -85,6 +85,7 @@ static void tap(void *arg, const struct wire_packet *p)
 		return;
 	memcpy(to->data, p->data, p->len);
 	to->hello = hello;
+	to->line = p->sent && !hello ? s->line : 0;
 	if (s->world) {
 		to->sq_psn = s->world->setup.sq_psn;
 		to->rq_psn = s->world->setup.rq_psn;
@@ -260,6 +261,7 @@ static enum scenario_verdict once(struct conform_session *s, const struct confor
 	struct scenario_result result = {0};
 
 	forget_packets(s);
+	s->line = 0;
 	r->measures = 0;
 	for (unsigned i = 0; i < rounds->rounds; i++) {
 		scenario_run(c->s, c->number, i, b, s->o.log, &result);

@@ -42,6 +42,7 @@ struct conform_session {
 	enum scenario_peer_program kind;       /* of the peer that it has */
 	const struct conform_world *world;     /* its queue pair, borrowed; or NULL */
 	uint64_t hello_sent_ns, hello_came_ns; /* of the last question, and of its answer */
+	unsigned line;			       /* of the case, whose packets leave; or 0 */
 	uint32_t hello;	    /* communication ID of the question to QP 1 while it is asked, or 0 */
 	bool ending;	    /* packets from now on are none of the case */
 	uint64_t window_ns; /* since when sent packets were sent */

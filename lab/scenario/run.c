@@ -288,6 +288,8 @@ static bool run_command(struct round *r)
 		if (error)
 			return fail(r, "the device does not answer: %s", strerror(-error));
 	}
+	if (r->world && r->b->line)
+		r->b->line(r->world, r->line);
 	return c->run(r);
 }
 

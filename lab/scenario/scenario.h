@@ -401,6 +401,8 @@ struct scenario_backend {
 	/** To a state, with the attributes of s that it needs, and those of mask (IBV_QP_*). */
 	int (*modify)(void *world, unsigned end, enum ibv_qp_state to,
 		      const struct scenario_setup *s, int mask);
+	/** This line is carried out now. NULL: that is of no interest. */
+	void (*line)(void *world, const struct scenario_line *l);
 	/** A packet comes to the first end, which is alone. */
 	int (*input)(void *world, const struct scenario_packet *p);
 	/** The first end sends n packets at most. */

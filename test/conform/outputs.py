@@ -244,6 +244,9 @@ def check_captures(check, run):
         check.that(p.returncode == 0 and len(p.stdout.splitlines()) == case['packets'], name, case['packets'], p.stdout, p.stderr)
         with open(path, 'rb') as f:
             data = f.read()
+        with open(check.path('cases'), encoding='utf-8') as f:
+            lines = [i for i, line in enumerate(f, 1) if line == '  < SEND_ONLY 1 len 8\n']
+        check.that(any(f'line {i}: < SEND_ONLY 1 len 8'.encode() in data for i in lines), name, 'without the line that sent it')
         for comment in (b'tester: SEND_ONLY 1 ', b'device: nak 60 0/0', f'rocemu conform: {case["id"]} {case["verdict"]}: '.encode()):
             check.that(comment in data, name, 'without', comment)
 
