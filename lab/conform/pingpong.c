@@ -188,8 +188,9 @@ static uint32_t send_burst(struct conform_world *w, uint32_t psn)
 
 /**
  * RC: a READ that its queue pair has no right to, at the PSN that it expects. Without an answer
- * that was another one: that for a SEND names it, be it a duplicate or ahead. UC and UD: the server
- * ends after its number of messages.
+ * that was another one: that for a SEND names it, be it a duplicate or ahead. It is sent even if
+ * the next server is there at once, as one process may serve all: what is not acknowledged would
+ * still come in the next run. UC and UD: the server ends after its number of messages.
  */
 void pingpong_end(struct conform_world *w)
 {
@@ -198,7 +199,8 @@ void pingpong_end(struct conform_world *w)
 	uint32_t psn = w->ahead;
 
 	w->answers = true;
-	for (unsigned tries = 0; !next_is_there(w->s) && conform_now() < until; tries++) {
+	for (unsigned tries = 0; (rc && !tries) || (!next_is_there(w->s) && conform_now() < until);
+	     tries++) {
 		if (rc) {
 			if (tries % 2) {
 				send_one(w, ROCEMU_RC_SEND_ONLY, w->ahead);
