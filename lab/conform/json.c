@@ -101,6 +101,17 @@ static void put_head(struct json *j, const struct conform_report *p)
 		json_text(j, "stopped", p->stopped);
 }
 
+/** Of --known: what does not differ any more. */
+static void put_stale(struct json *j, const struct conform_known *k)
+{
+	json_line(j);
+	json_open(j, "stale_known", '[');
+	for (unsigned i = 0; k && i < k->entries; i++)
+		if (k->entry[i].met && !k->entry[i].differed)
+			json_text(j, NULL, k->entry[i].id);
+	json_close(j, ']');
+}
+
 void conform_json(FILE *f, const struct conform_report *p)
 {
 	struct json j = {.f = f};
@@ -112,6 +123,7 @@ void conform_json(FILE *f, const struct conform_report *p)
 	for (unsigned i = 0; i < p->results; i++)
 		put_case(&j, &p->result[i]);
 	json_close(&j, ']');
+	put_stale(&j, p->known);
 	json_line(&j);
 	json_open(&j, "sums", '{');
 	for (unsigned i = 0; i < CONFORM_VERDICT_COUNT; i++)

@@ -190,6 +190,7 @@ def check_json(check):
     m = measured['measured']
     check.that(m['gap'] == ['nak'] and m['count'] == [7] and len(m['nak_time_ns']) == 1 and 0 < m['nak_time_ns'][0] < 10 ** 9, measured)
     check.that(cases['out/known']['known'] == 'the vendor knows', cases['out/known'])
+    check.that(run['stale_known'] == ['out/pa*'], run['stale_known'])
     noise = run['noise_ns']
     check.that(0 < noise['min'] <= noise['median'] <= noise['max'] and 'stopped' not in run, p.stdout[:500])
     check.path('a.json', p.stdout)
