@@ -29,8 +29,8 @@
 #define CONFORM_PEERS(X)                                                     \
 	X(NONE,         0,     "")                                           \
 	X(RC_PINGPONG,  18515, "while :; do ibv_rc_pingpong -g 0; done")     \
-	X(UC_PINGPONG,  18516, "while :; do ibv_uc_pingpong -g 0 -p 18516; done") \
-	X(UD_PINGPONG,  18517, "while :; do ibv_ud_pingpong -g 0 -p 18517; done") \
+	X(UC_PINGPONG,  18516, "while :; do ibv_uc_pingpong -g 0 -n 64 -p 18516; done") \
+	X(UD_PINGPONG,  18517, "while :; do ibv_ud_pingpong -g 0 -n 64 -p 18517; done") \
 	X(RPING,        7174,  "rping -s -P -S 32768")                      \
 	X(WRITE_BW,     18521, "while :; do ib_write_bw -p 18521; done")     \
 	X(READ_BW,      18522, "while :; do ib_read_bw -p 18522; done")      \

@@ -129,7 +129,7 @@ def check_text(check):
     for line in (r'QP 1 answers in \d+\.\d+ [um]?s \(.* to .*\)$', r'MUST, IBTA 9\.7\.5\.2', r'cases:\d+: expect nak 61 0/0', 'expected: nak 61 0/0', 'came:     nak 60 0/0',
                  r'\d ms  \|-+ SEND_ONLY 1 A? ?len 8 -+>\|', r'\d ms  \|<-+ nak 60 0/0 -+\|', r'gap nak$', r'nak_time \d+\.\d+ [um]?s$', 'count 7$',
                  'known: the vendor knows', r'^--known has out/pa\*, which does not differ: it passes',
-                 r'^1 skipped: start at the device \(TCP port 1: .*\)\n    while :; do ibv_ud_pingpong -g 0 -p 18517; done\n  out/skip$', r'^1 skipped: .*--may-break-it'):
+                 r'^1 skipped: start at the device \(TCP port 1: .*\)\n    while :; do ibv_ud_pingpong -g 0 -n 64 -p 18517; done\n  out/skip$', r'^1 skipped: .*--may-break-it'):
         check.that(re.search(line, text, re.M), line, 'is not in', text)
     check.that('other/*, which' not in text, 'an entry without a case is told:', text)
     check.that(text.splitlines()[-1].startswith('1 pass, 1 FAIL, 1 warn, 1 known, 1 measured, 2 skip in '), text[-200:])

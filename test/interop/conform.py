@@ -10,15 +10,16 @@ import peers
 GROUP = 'Conformance'      # no table of docs/interop.md
 GUARD_S = 600
 # Servers that end after each connection, and begin again. SIGTERM ends both.
-LOOP = 'trap "kill $p; exit" TERM; while :; do {} & p=$!; wait $p; done'
+LOOP = "trap 'kill $p; exit' TERM; while :; do {} & p=$!; wait $p; done"
 SUMS = re.compile(r'^\d+ (?:pass|FAIL|warn|known|measured|unsupported|skip|inconclusive)\b.*$', re.M)
 
 
 def servers(wire):
     gid = peers.gid_index(wire.rxe, 'v4')
     device = f'-d {wire.rxe.device} -g {gid}'
-    for argv, port in ((LOOP.format(f'ibv_rc_pingpong {device}'), 18515), (LOOP.format(f'ibv_uc_pingpong {device} -p 18516'), 18516),
-                       (LOOP.format(f'ibv_ud_pingpong {device} -p 18517'), 18517),
+    for argv, port in ((LOOP.format(f'ibv_rc_pingpong {device}'), 18515),
+                       (LOOP.format(f'ibv_uc_pingpong {device} -n 64 -p 18516'), 18516),
+                       (LOOP.format(f'ibv_ud_pingpong {device} -n 64 -p 18517'), 18517),
                        (f'exec {wire.rxe.program("conform-peer")} {device} -b {vm.GUEST_V4}', 18520)):
         p = wire.guest.start(['sh', '-c', argv], f'server on port {port}')
         yield p

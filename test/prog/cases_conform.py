@@ -10,8 +10,8 @@ FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'la
 
 # What runs at the device: the peer of the cases' lines "conform", TCP port, command.
 RC = ('rc_pingpong', 18515, 'while :; do ibv_rc_pingpong -g 0; done')
-UC = ('uc_pingpong', 18516, 'while :; do ibv_uc_pingpong -g 0 -p 18516; done')
-UD = ('ud_pingpong', 18517, 'while :; do ibv_ud_pingpong -g 0 -p 18517; done')
+UC = ('uc_pingpong', 18516, 'while :; do ibv_uc_pingpong -g 0 -n 64 -p 18516; done')
+UD = ('ud_pingpong', 18517, 'while :; do ibv_ud_pingpong -g 0 -n 64 -p 18517; done')
 RPING = ('rping', None, 'rping -s -P -S 32768')  # a service of the CM
 
 # A case that passes as soon as rping listens.
