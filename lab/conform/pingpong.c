@@ -18,6 +18,7 @@ enum {
 	AGAIN_MS = 5,
 	QKEY = 0x11111111, /* of UD */
 	BURST_MS = 50,	   /* for the answers to a burst */
+	QUIET_MS = 10,	   /* behind answers: no more will come */
 	BURST = 64,	   /* SENDs, to let a server without acknowledgements come to its end */
 	TIMEOUT = 14,
 	RETRIES = 7,
@@ -158,31 +159,43 @@ static void send_one(struct conform_world *w, uint8_t opcode, uint32_t psn)
 	conform_send(w, &p);
 }
 
-/** Wait for an answer, and log what comes. @return how many messages ended with it. */
-static unsigned look(struct conform_world *w, unsigned ms)
+/** Wait for an answer, and log what comes. *messages: plus those that ended. @return how many
+ * packets came. */
+static unsigned look(struct conform_world *w, unsigned ms, unsigned *messages)
 {
 	const char *came;
 	unsigned n = 0;
 
 	tcp_ready(wire_fd(w->s->wire), POLLIN, ms);
-	while ((came = conform_next(w))) {
-		n += strncmp(came, "SEND_LAST", 9) == 0 || strncmp(came, "SEND_ONLY", 9) == 0;
+	for (; (came = conform_next(w)); n++) {
+		*messages +=
+			strncmp(came, "SEND_LAST", 9) == 0 || strncmp(came, "SEND_ONLY", 9) == 0;
 		if (w->s->o.log)
 			fprintf(w->s->o.log, "      end > %s\n", came);
 	}
 	return n;
 }
 
-/** SENDs without acknowledgements. The server answers each: more would only keep it from that. */
+/**
+ * SENDs without acknowledgements. More before the server has answered would only keep it from that;
+ * of some that came together it answers one.
+ */
 static uint32_t send_burst(struct conform_world *w, uint32_t psn)
 {
 	const uint64_t until = conform_now() + BURST_MS * (uint64_t)NS_PER_MS;
 	const bool uc = w->setup.type == IBV_QPT_UC;
+	unsigned messages = 0;
+	bool any = false;
 
 	for (unsigned i = 0; i < BURST; i++)
 		send_one(w, uc ? ROCEMU_UC_SEND_ONLY : ROCEMU_UD_SEND_ONLY, psn++);
-	for (unsigned n = 0; n < BURST && conform_now() < until;)
-		n += look(w, AGAIN_MS);
+	while (messages < BURST && conform_now() < until) {
+		const unsigned came = look(w, QUIET_MS, &messages);
+
+		if (!came && any)
+			break;
+		any |= came;
+	}
 	return psn;
 }
 
@@ -197,6 +210,7 @@ void pingpong_end(struct conform_world *w)
 	const uint64_t until = conform_now() + CONNECT_MS * (uint64_t)NS_PER_MS;
 	const bool rc = w->setup.type == IBV_QPT_RC;
 	uint32_t psn = w->ahead;
+	unsigned messages = 0;
 
 	w->answers = true;
 	for (unsigned tries = 0; (rc && !tries) || (!next_is_there(w->s) && conform_now() < until);
@@ -204,10 +218,10 @@ void pingpong_end(struct conform_world *w)
 		if (rc) {
 			if (tries % 2) {
 				send_one(w, ROCEMU_RC_SEND_ONLY, w->ahead);
-				look(w, AGAIN_MS);
+				look(w, AGAIN_MS, &messages);
 			}
 			send_one(w, ROCEMU_RC_READ_REQUEST, w->ahead);
-			look(w, AGAIN_MS);
+			look(w, AGAIN_MS, &messages);
 			continue;
 		}
 		psn = send_burst(w, psn);
