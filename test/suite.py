@@ -75,7 +75,8 @@ PROGRAMS = ('src/', 'tools/', 'lab/', 'examples/', 'test/prog/', 'test/scenario/
 # What --quick leaves out: tests of more than two or three seconds each. Most of that time they wait.
 SLOW = {
     'agent/agent-agent', 'agent/agent-client', 'agent/agent-fuzz-users', 'agent/agent-fuzz-users-any', 'agent/agent-gsi',
-    'agent/agent-holder', 'agent/agent-liar', 'agent/agent-users-names', 'base/base-words', 'cm/cm-masks', 'docs/doc-console',
+    'agent/agent-holder', 'agent/agent-liar', 'agent/agent-users-names', 'base/base-words', 'cm/cm-masks', 'conform/conform-outputs',
+    'docs/doc-console',
     'engine/engine-lane-order', 'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
     'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon', 'parity/parity',
     'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors', 'recipes/recipes-ci', 'recipes/recipes-containers',
@@ -88,7 +89,8 @@ SLOW = {
 }
 # Suites beside the one of a folder's own name that a change below it concerns: the first prefix that fits.
 CONCERNS = (
-    ('lab/capture/', ('wire', 'verify', 'fuzz')), ('lab/verify/', ('verify', 'fuzz')), ('lab/parity/', ('parity',)), ('lab/', ('cli',)),
+    ('lab/capture/', ('wire', 'verify', 'fuzz')), ('lab/verify/', ('verify', 'fuzz')), ('lab/parity/', ('parity',)),
+    ('lab/conform/', ('conform', 'cli', 'fuzz')), ('lab/', ('cli',)),
     ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')),
     ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
     ('test/scenario/', ('transport', 'docs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs', 'cli')),
