@@ -87,7 +87,9 @@ int rping_connect(struct conform_world *w)
 	}
 	if (error)
 		return error;
-	if (m.attr_id == ROCEMU_CM_REJ && m.rej.reason == ROCEMU_CM_REJ_MTU)
+	if (m.attr_id == ROCEMU_CM_REJ)
+		w->reason = m.rej.reason;
+	if (w->reason == ROCEMU_CM_REJ_MTU)
 		return -EOPNOTSUPP;
 	if (m.attr_id != ROCEMU_CM_REP)
 		return -ECONNREFUSED;
@@ -221,7 +223,9 @@ bool rping_there(struct conform_session *s, char *why, size_t size)
 	wire_begin(s->wire, 0);
 	error = rping_connect(&w);
 	conform_choose_port(&w.peer);
-	text = error == -ECONNREFUSED ? "rejected" : error ? strerror(-error) : what_differs(&w);
+	text = w.reason ? rocemu_cm_rej_text(w.reason)
+	       : error	? strerror(-error)
+			: what_differs(&w);
 	if (text)
 		snprintf(why, size, "CM service of TCP port %u: %s", s->o.port[SCENARIO_PEER_RPING],
 			 text);

@@ -67,9 +67,10 @@ struct conform_world {
 	 * are no effects. */
 	bool answers, answers_repeats, ignores_repeats;
 	struct conform_requests requests;
-	unsigned pings; /* SENDs to rping by post_send(); their ACKs are no effects */
-	bool left;	/* rping has disconnected */
-	uint32_t ahead; /* PSN, from the first on, that the device expects, as far as is known */
+	unsigned pings;	 /* SENDs to rping by post_send(); their ACKs are no effects */
+	bool left;	 /* rping has disconnected */
+	uint16_t reason; /* of its REJ, or 0 */
+	uint32_t ahead;	 /* PSN, from the first on, that the device expects, as far as is known */
 	uint32_t comm_id, remote_comm_id; /* of the CM */
 	int tcp;			  /* of a server of perftest; or -1 */
 	struct remote *remote;		  /* owned; of conform-peer, or NULL */
