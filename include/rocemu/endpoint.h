@@ -129,6 +129,24 @@ ROCEMU_PUBLIC bool rocemu_ep_seal(struct rocemu_ep *ep, struct rocemu_tx *t, uin
 
 /* ---- endpoint ---- */
 
+/** Where an endpoint behaves as another device does. All 0: nowhere. */
+struct rocemu_traits {
+	/* Go-back-N. The responder drops packets before their turn, and the first of them has the
+	 * NAK. The requester sends everything again from what a NAK names, or from the missing
+	 * response. */
+	bool drops_early, goes_back;
+	bool no_probes;		       /* nothing is sent again before the ACK timeout */
+	bool no_migreq;		       /* MigReq is 0 */
+	bool sends_credits;	       /* ACKs have the number of receives (IBTA 9.7.7.2.1) */
+	bool cnp_on_nak;	       /* a sequence NAK comes with a CNP */
+	bool no_cnps;		       /* packets that met congestion are followed by no CNP */
+	uint8_t extra_repetitions;     /* after ACK timeouts, until retries are counted */
+	rocemu_ns_t ack_timeout_floor; /* the shortest ACK timeout that is not 0 */
+	rocemu_ns_t rnr_wait_floor;    /* the shortest wait after an RNR NAK */
+	rocemu_ns_t nak_delay;	       /* from the packet that shows a gap to the sequence NAK */
+	rocemu_ns_t cnp_interval;      /* least between two CNPs of a QP; 0: rocemu's */
+};
+
 struct rocemu_ep_config {
 	uint64_t seed;		/* of every random choice (keys, first QP index) */
 	uint32_t window_bytes;	/* most unacknowledged bytes towards one peer lane; 0: what the path
@@ -172,6 +190,7 @@ struct rocemu_ep_config {
 	 * Everything else needs the lock of the endpoint that is called.
 	 */
 	struct rocemu_ep *domains_of;
+	struct rocemu_traits traits;
 };
 
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */

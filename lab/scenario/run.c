@@ -23,6 +23,14 @@ static bool is_bad(const struct scenario_setup *s)
 	return s->loss || s->dup || s->reorder || s->rnr_chance;
 }
 
+/** What only an endpoint in memory can be made to do. */
+static bool has_traits(const struct scenario_setup *s)
+{
+#define X(name, member, max, value) | s->member
+	return (0 SCENARIO_TRAITS(X)) != 0;
+#undef X
+}
+
 static bool begin(struct round *r, unsigned ends)
 {
 	int error = 0;
@@ -34,6 +42,8 @@ static bool begin(struct round *r, unsigned ends)
 		return false;
 	if (is_bad(&r->setup) && !r->b->lose)
 		return cannot(r, "a bad link");
+	if (has_traits(&r->setup) && !r->b->lose)
+		return cannot(r, "traits of another device");
 	r->world = r->b->start(&r->setup, &error);
 	if (error == -EOPNOTSUPP)
 		return cannot(r, "such a queue pair");

@@ -72,7 +72,22 @@ enum {
 	X(seed, seed, UINT32_MAX, 1)               \
 	X(sqd_notify, sqd_notify, 1, 0)            \
 	X(dest_qp_num, dest_qp_num, ROCEMU_QPN_MASK, 0) \
-	X(area, area, 0x80010000, SCENARIO_AREA)
+	X(area, area, 0x80010000, SCENARIO_AREA)   \
+	SCENARIO_TRAITS(X)
+/* What another device does (struct rocemu_traits); times in us. */
+#define SCENARIO_TRAITS(X) \
+	X(drops_early, drops_early, 1, 0)          \
+	X(goes_back, goes_back, 1, 0)              \
+	X(no_probes, no_probes, 1, 0)              \
+	X(no_migreq, no_migreq, 1, 0)              \
+	X(sends_credits, sends_credits, 1, 0)      \
+	X(cnp_on_nak, cnp_on_nak, 1, 0)            \
+	X(no_cnps, no_cnps, 1, 0)                  \
+	X(extra_repetitions, extra_repetitions, 255, 0) \
+	X(ack_timeout_floor, ack_timeout_floor, UINT32_MAX, 0) \
+	X(rnr_wait_floor, rnr_wait_floor, UINT32_MAX, 0) \
+	X(nak_delay, nak_delay, UINT32_MAX, 0)     \
+	X(cnp_interval, cnp_interval, UINT32_MAX, 0)
 /* clang-format on */
 
 /** A queue pair, or two that are connected, before the first line. */

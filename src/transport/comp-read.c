@@ -107,7 +107,7 @@ APART static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	/* Not requested again since going back; or it came before. */
 	if (rocemu_psn_diff(psn, qp->req.send_psn) >= 0)
 		return ROCEMU_DROP_NONE;
-	if (ahead < GOT_PSNS) {
+	if (ahead < GOT_PSNS && !qp->ep->cfg.traits.goes_back) {
 		enum ibv_wc_status status;
 
 		if (got_test(&qp->req.again, psn))

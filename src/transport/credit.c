@@ -12,6 +12,15 @@ static uint32_t credits_of(uint8_t field)
 	return field % 2 ? 3u << (field - 3) / 2 : 1u << field / 2;
 }
 
+uint8_t credit_code(uint32_t receives)
+{
+	uint8_t code = ROCEMU_AETH_NO_CREDITS - 1;
+
+	while (credits_of(code) > receives)
+		code--;
+	return code;
+}
+
 /** Does the request take a receive at the peer? */
 static bool takes_receive(const struct swqe *w)
 {

@@ -29,6 +29,8 @@ bool credit_holds(const struct rocemu_qp *qp, const struct swqe *w, bool fresh);
  * ACK, for which the rest of the message waits.
  */
 bool credit_probes(const struct rocemu_qp *qp, const struct swqe *w);
+/** The credit field of an ACK for so many receives: not more than there are. */
+uint8_t credit_code(uint32_t receives);
 /** The credit field of the syndrome of an ACK or a response that was taken in. */
 void credit_take(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t field);
 

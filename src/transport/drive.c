@@ -15,6 +15,7 @@
 #include "transport/qp.h"
 #include "transport/read-budget.h"
 #include "transport/req-wqe.h"
+#include "transport/traits.h"
 #include "transport/why.h"
 #include "wire/ip.h"
 #include "wire/opcode.h"
@@ -169,7 +170,7 @@ static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 		if (qp->req.peer)
 			peer_on_cnp(qp->req.peer, now);
 	}
-	if (marked || (ops & ROCEMU_OP_REQUEST))
+	if ((marked || (ops & ROCEMU_OP_REQUEST)) && !qp->ep->cfg.traits.no_cnps)
 		resp_owe_cnp(qp, now);
 }
 
@@ -298,11 +299,14 @@ static struct list *set_aside(struct rocemu_qp *qp, enum rocemu_output kind)
 }
 
 /** n is not 0. */
-static inline void count_made(struct rocemu_qp *qp, const struct rocemu_tx *tx, unsigned n)
+static inline void count_made(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
 {
 	struct rocemu_ep_stats *stats = qp->ep->stats;
 	uint64_t bytes = 0, others = 0;
 	const struct rocemu_tx *end = tx + n;
+
+	if (unlikely(qp->ep->traits_in_headers))
+		traits_put(qp, tx, n);
 
 	do {
 		bytes += tx->payload_len;
@@ -517,6 +521,9 @@ void rocemu_ep_expire(struct rocemu_ep *ep, rocemu_ns_t now)
 		switch (t->owner) {
 		case TIMER_QP:
 			req_expire(container_of(t, struct rocemu_qp, timer), now);
+			break;
+		case TIMER_QP_NAK:
+			resp_nak_expire(container_of(t, struct rocemu_qp, nak_timer));
 			break;
 		case TIMER_CQ:
 			cq_notify(container_of(t, struct rocemu_cq, timer));

@@ -24,6 +24,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	if (!ep)
 		return NULL;
 	ep->cfg = *config;
+	ep->traits_in_headers = config->traits.no_migreq || config->traits.sends_credits;
 	if (!ep->cfg.read_budget)
 		ep->cfg.read_budget = EP_DEFAULT_READ_BUDGET;
 	if (!ep->cfg.max_rd_atomic || ep->cfg.max_rd_atomic > ROCEMU_MAX_RD_ATOMIC)

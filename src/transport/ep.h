@@ -47,7 +47,8 @@ struct id_sender {
 
 struct rocemu_ep {
 	struct rocemu_ep_config cfg;
-	uint32_t slot; /* UINT32_MAX: none yet */
+	bool traits_in_headers; /* cfg.traits change headers: see traits_put() */
+	uint32_t slot;		/* UINT32_MAX: none yet */
 	uint32_t nqps;
 	struct rocemu_qp **qps; /* owned, QPN_COUNT entries by index; NULL without a slot */
 	struct qpns *qpns;	/* owned; NULL without a slot */

@@ -72,13 +72,31 @@ static int qp_grant(const struct rocemu_qp_init *init, struct ibv_qp_cap *cap)
 	return 0;
 }
 
+/** The delay of NAKs is a timer of its own, where there is one. */
+static void release_timers(struct rocemu_ep *ep)
+{
+	timer_release(&ep->timers);
+	if (ep->cfg.traits.nak_delay)
+		timer_release(&ep->timers);
+}
+
+static int reserve_timers(struct rocemu_ep *ep)
+{
+	if (timer_reserve(&ep->timers))
+		return -ENOMEM;
+	if (!ep->cfg.traits.nak_delay || !timer_reserve(&ep->timers))
+		return 0;
+	timer_release(&ep->timers);
+	return -ENOMEM;
+}
+
 static int qp_alloc_queues(struct rocemu_qp *qp, const struct ibv_qp_cap *cap)
 {
 	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data))
 		return -ENOMEM;
 	if (rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge) || resp_init(qp))
 		return -ENOMEM;
-	return timer_reserve(&qp->ep->timers);
+	return reserve_timers(qp->ep);
 }
 
 static void qp_free_queues(struct rocemu_qp *qp)
@@ -128,6 +146,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	qp->sq_sig_all = init->sq_sig_all;
 	qp->block_own_mcast = init->block_own_mcast;
 	qp->state = IBV_QPS_RESET;
+	qp->nak_timer.owner = TIMER_QP_NAK;
 	list_init(&qp->tx_link);
 	list_init(&qp->req.peer_link);
 	list_init(&qp->req.tx_pending_link);
@@ -141,7 +160,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	}
 	index = qpn_take(ep->qpns, &ep->prf);
 	if (index < 0) {
-		timer_release(&ep->timers);
+		release_timers(ep);
 		qp_free_queues(qp);
 		return -ENOMEM;
 	}
@@ -175,7 +194,8 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 		return -EBUSY;
 	req_stop(qp);
 	timer_stop(&ep->timers, &qp->timer);
-	timer_release(&ep->timers);
+	timer_stop(&ep->timers, &qp->nak_timer);
+	release_timers(ep);
 	list_remove(&qp->tx_link);
 	mw_unbind_all(qp);
 	list_remove(&qp->resp.srq_link);

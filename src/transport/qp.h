@@ -45,6 +45,7 @@ struct rocemu_qp {
 			      */
 	bool only_acks;	     /* it was found to have nothing but ACKs to send: see qp_wake() */
 	struct timer timer;  /* the requester's */
+	struct timer nak_timer; /* the responder's, for rocemu_traits::nak_delay */
 	struct event_src ev;
 	struct list groups;  /* of mcast_member.in_qp: multicast groups it is attached to */
 	struct list windows; /* of rocemu_mw.link: type 2 memory windows bound to it */
@@ -131,7 +132,11 @@ static inline uint8_t qp_service_bits(const struct rocemu_qp *qp)
 /** Its ACK timeout, divided by the endpoint's time scale. 0: none. */
 static inline rocemu_ns_t qp_ack_timeout_ns(const struct rocemu_qp *qp)
 {
-	return timescale_wait(qp->ep->cfg.time_scale, rocemu_ack_timeout_ns(qp->attr.timeout));
+	uint64_t ns = rocemu_ack_timeout_ns(qp->attr.timeout);
+
+	if (unlikely(ns < qp->ep->cfg.traits.ack_timeout_floor) && ns)
+		ns = qp->ep->cfg.traits.ack_timeout_floor;
+	return timescale_wait(qp->ep->cfg.time_scale, ns);
 }
 
 /** The wait of an RNR NAK's timer code, likewise. */

@@ -170,7 +170,7 @@ bool recover_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 		a->lost_at = ROCEMU_NEVER;
 		a->suspect_nak = nak;
 	}
-	if (nak && peer_wants_all(req->peer)) {
+	if (qp->ep->cfg.traits.goes_back || (nak && peer_wants_all(req->peer))) {
 		peer_on_loss(req->peer, now);
 		req_rewind(qp, now);
 		a->requested = end;
@@ -191,7 +191,8 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 {
 	struct qp_req *req = &qp->req;
 	struct req_again *a = &req->again;
-	bool newest = ((psn + 1) & ROCEMU_PSN_MASK) == req->send_psn;
+	bool newest =
+		((psn + 1) & ROCEMU_PSN_MASK) == req->send_psn || qp->ep->cfg.traits.goes_back;
 	uint32_t from, end = newest ? psn : (psn - MAX(a->late_max, LATE_MIN)) & ROCEMU_PSN_MASK;
 
 	/*

@@ -53,6 +53,7 @@ struct qp_req {
 	uint32_t full_cost;	/* peer_cost() of a packet of path MTU */
 	uint32_t read_shift;	/* 2^read_shift response packets per READ request */
 	uint8_t retry_left;
+	uint8_t extra_used; /* of rocemu_traits::extra_repetitions, while acked_psn is extra_psn */
 	uint8_t rnr_left;
 	bool rnr_wait;	 /* the timer is an RNR wait: send nothing until it ends */
 	bool went_back;	 /* a retry was used since acked_psn moved last; losses use no other */
@@ -69,6 +70,7 @@ struct qp_req {
 	rocemu_ns_t progress_at;  /* when an acknowledgement moved the timers last */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
+	uint32_t extra_psn;
 	struct peer *peer;    /* ref; RC and XRC_SEND only */
 	uint64_t inflight;    /* bytes charged to the peer's window */
 	uint32_t charged_psn; /* oldest packet charged; those before it were given back */

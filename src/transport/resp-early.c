@@ -38,12 +38,25 @@ enum {
 	FAR_PACKETS = 64,
 };
 
-static void owe_gap_nak(struct rocemu_qp *qp)
+static void owe_gap_nak(struct rocemu_qp *qp, rocemu_ns_t now)
 {
+	const struct rocemu_traits *t = &qp->ep->cfg.traits;
+
 	qp->resp.nak_sent = true;
 	qp->resp.went_back = false;
 	why_gap_sent(qp);
-	resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, qp->resp.epsn);
+	if (unlikely(t->cnp_on_nak))
+		resp_owe_cnp(qp, now);
+	if (likely(!t->nak_delay))
+		resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, qp->resp.epsn);
+	else
+		timer_set(&qp->ep->timers, &qp->nak_timer, now + t->nak_delay);
+}
+
+void resp_nak_expire(struct rocemu_qp *qp)
+{
+	if (qp->resp.nak_sent && qp_can_receive(qp))
+		resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, qp->resp.epsn);
 }
 
 /** Does this packet beyond the gap make it worth a NAK? */
@@ -112,13 +125,18 @@ APART enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 
 	if (r->rnr_sent)
 		return ROCEMU_DROP_PSN;
+	if (unlikely(qp->ep->cfg.traits.drops_early)) {
+		if (!r->nak_sent)
+			owe_gap_nak(qp, now);
+		return ROCEMU_DROP_PSN;
+	}
 	if (keep_empty(&r->early))
 		r->steps = 0;
 	if (ahead <= KEEP_AHEAD)
 		kept = keep_add(&qp->ep->keep, &r->early, now, pkt->h.psn, d->data, pkt->hdr_len,
 				pkt->payload, d->len - pkt->hdr_len);
 	if (shows_gap(r, pkt, kept == KEEP_DOUBLE))
-		owe_gap_nak(qp);
+		owe_gap_nak(qp, now);
 	switch (kept) {
 	case KEEP_DONE:
 		r->repeats = 0;
@@ -180,9 +198,9 @@ void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool ackreq)
 	if (keep_empty(&r->early))
 		return;
 	if (some && (ackreq || r->early.lost || r->early.count >= NAK_AFTER)) {
-		owe_gap_nak(qp);
+		owe_gap_nak(qp, now);
 	} else if (!some && ackreq && r->steps < STEPS_MAX) {
 		r->steps++;
-		owe_gap_nak(qp);
+		owe_gap_nak(qp, now);
 	}
 }

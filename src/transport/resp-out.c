@@ -103,9 +103,10 @@ void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn)
 
 void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now)
 {
+	const rocemu_ns_t interval = qp->ep->cfg.traits.cnp_interval;
 	struct qp_resp *r = &qp->resp;
 
-	if (r->cnp_at && now < r->cnp_at + CC_INTERVAL_NS)
+	if (r->cnp_at && now < r->cnp_at + (interval ? interval : (rocemu_ns_t)CC_INTERVAL_NS))
 		return;
 	r->cnp_at = MAX(now, (rocemu_ns_t)1);
 	r->cnp_owed = true;

@@ -64,6 +64,7 @@ void resp_reset(struct rocemu_qp *qp)
 	struct qp_resp *r = &qp->resp;
 
 	keep_clear(&qp->ep->keep, &r->early);
+	timer_stop(&qp->ep->timers, &qp->nak_timer);
 	list_remove(&r->srq_link);
 	*r = (struct qp_resp){.jobs = r->jobs, .replay = r->replay, .room = r->room};
 	keep_queue_init(&r->early);
@@ -92,6 +93,7 @@ void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	r->message = 0;
 	r->hint_owed = false;
 	keep_clear(&qp->ep->keep, &r->early);
+	timer_stop(&qp->ep->timers, &qp->nak_timer);
 	if (r->have_rwqe)
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
 	if (qp->srq || qp->type == IBV_QPT_XRC_RECV)

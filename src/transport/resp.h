@@ -118,7 +118,10 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 		     unsigned first);
 /** The NAK or else the ACK that is owed. @return 1; 0: none is. */
 unsigned resp_output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx);
-/** A packet for this QP met congestion: send a CNP to its sender, one per CC_INTERVAL_NS. */
+/** The delay of a sequence NAK is over (rocemu_traits::nak_delay). */
+void resp_nak_expire(struct rocemu_qp *qp);
+/** A packet for this QP met congestion: send a CNP to its sender, one per CC_INTERVAL_NS, or as the
+ * traits have it. */
 void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when all of it is a positive ACK, which may be delayed. */
 bool resp_output_is_acks(const struct rocemu_qp *qp);

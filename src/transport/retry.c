@@ -53,6 +53,12 @@ static rocemu_ns_t probe_delay(const struct rocemu_qp *qp)
 	return delay << MIN(req->backoff, (uint8_t)PROBE_DOUBLINGS);
 }
 
+/** When it is due if it starts now. */
+static rocemu_ns_t probe_time(const struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	return qp->ep->cfg.traits.no_probes ? ROCEMU_NEVER : now + probe_delay(qp);
+}
+
 /** The heap's entry runs out no later than either timer. */
 static void timers_arm(struct rocemu_qp *qp)
 {
@@ -67,7 +73,7 @@ void req_sent(struct rocemu_qp *qp, rocemu_ns_t now)
 	if (timer_running(&qp->timer))
 		return;
 	qp->req.deadline = ack_deadline(qp, now);
-	qp->req.probe_at = now + probe_delay(qp);
+	qp->req.probe_at = probe_time(qp, now);
 	timers_arm(qp);
 }
 
@@ -81,7 +87,7 @@ void req_timeout_restart(struct rocemu_qp *qp, rocemu_ns_t now)
 
 void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now)
 {
-	qp->req.probe_at = now + probe_delay(qp);
+	qp->req.probe_at = probe_time(qp, now);
 	if (timer_running(&qp->timer))
 		timers_arm(qp);
 }
@@ -285,6 +291,14 @@ bool req_use_retry(struct rocemu_qp *qp)
 	return true;
 }
 
+static rocemu_ns_t rnr_wait(const struct rocemu_qp *qp, uint8_t timer_code)
+{
+	const struct rocemu_ep_config *c = &qp->ep->cfg;
+
+	return MAX(qp_rnr_wait_ns(qp, timer_code),
+		   timescale_wait(c->time_scale, c->traits.rnr_wait_floor));
+}
+
 bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 {
 	struct qp_req *req = &qp->req;
@@ -304,7 +318,21 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 	req->backoff = 0;
 	req->rnr_wait = true;
 	peer_leave(req->peer, &req->peer_link);
-	timer_set(&qp->ep->timers, &qp->timer, now + qp_rnr_wait_ns(qp, timer_code));
+	timer_set(&qp->ep->timers, &qp->timer, now + rnr_wait(qp, timer_code));
+	return true;
+}
+
+/** A repetition that uses no retry is left. */
+static bool use_extra(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+
+	if (req->extra_psn != req->acked_psn)
+		req->extra_used = 0;
+	if (req->extra_used == qp->ep->cfg.traits.extra_repetitions)
+		return false;
+	req->extra_psn = req->acked_psn;
+	req->extra_used++;
 	return true;
 }
 
@@ -315,7 +343,7 @@ static void ack_timeout(struct rocemu_qp *qp, rocemu_ns_t now)
 
 	QP_COUNT(qp, timeouts);
 	req->went_back = false;
-	if (!req_use_retry(qp)) {
+	if (!use_extra(qp) && !req_use_retry(qp)) {
 		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, ROCEMU_WHY_SILENT);
 		return;
 	}
@@ -338,7 +366,7 @@ static void probe(struct rocemu_qp *qp, rocemu_ns_t now)
 		req_forget(qp);
 	}
 	recover_probe(qp, now);
-	req->probe_at = now + probe_delay(qp);
+	req->probe_at = probe_time(qp, now);
 	timers_arm(qp);
 }
 

@@ -9,7 +9,7 @@
 #include <rocemu/endpoint.h>
 
 /** Whose it is: what it is embedded in. */
-enum timer_owner { TIMER_QP, TIMER_CQ, TIMER_CQ_LATE };
+enum timer_owner { TIMER_QP, TIMER_QP_NAK, TIMER_CQ, TIMER_CQ_LATE };
 
 struct timer {
 	rocemu_ns_t deadline;

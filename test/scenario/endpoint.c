@@ -89,6 +89,26 @@ static int make_qp(struct end *e, const struct scenario_setup *s, enum ibv_qp_ty
 	return error;
 }
 
+enum { US = 1000 }; /* ns */
+
+static void set_traits(struct rocemu_traits *t, const struct scenario_setup *s)
+{
+	*t = (struct rocemu_traits){
+		.drops_early = s->drops_early,
+		.goes_back = s->goes_back,
+		.no_probes = s->no_probes,
+		.no_migreq = s->no_migreq,
+		.sends_credits = s->sends_credits,
+		.cnp_on_nak = s->cnp_on_nak,
+		.no_cnps = s->no_cnps,
+		.extra_repetitions = (uint8_t)s->extra_repetitions,
+		.ack_timeout_floor = (rocemu_ns_t)s->ack_timeout_floor * US,
+		.rnr_wait_floor = (rocemu_ns_t)s->rnr_wait_floor * US,
+		.nak_delay = (rocemu_ns_t)s->nak_delay * US,
+		.cnp_interval = (rocemu_ns_t)s->cnp_interval * US,
+	};
+}
+
 static int make_end(struct world *w, unsigned index)
 {
 	struct rocemu_ep_config cfg = {.seed = 1 + index,
@@ -104,6 +124,7 @@ static int make_end(struct world *w, unsigned index)
 		return -EINVAL;
 	cfg.why = w->setup.why ? take_reason : NULL;
 	cfg.why_user = e;
+	set_traits(&cfg.traits, &w->setup);
 	if (w->setup.ip == 4)
 		e->gid = (struct rocemu_gid){{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
 	else

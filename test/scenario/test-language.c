@@ -626,6 +626,8 @@ TEST(language, back_end_in_real_time__what_it_cannot_tell__is_left_out)
 		{"case a\npair RC loss 1\n", "cannot 2:14: 'a bad link' is not possible here"},
 		{"case a\npair RC rnr_chance 1\n",
 		 "cannot 2:20: 'a bad link' is not possible here"},
+		{"case a\nqp RC goes_back 1\n",
+		 "cannot 2:17: 'traits of another device' is not possible here"},
 		{"case a\npair RC\na: lose *\n", "cannot 3:9: 'lose' is not possible here"},
 	};
 	struct scenario_backend b = scenario_endpoint;
