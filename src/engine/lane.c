@@ -20,6 +20,7 @@
 #include "engine/forward.h"
 #include "engine/lane-shm.h"
 #include "engine/stat-server.h"
+#include "fault/like.h"
 #include "fault/report.h"
 #include "fault/setting.h"
 
@@ -184,6 +185,7 @@ static int fail(char *errbuf, size_t errlen, int err, const char *what)
 static int init_endpoint(struct lane *l, const struct lane_config *c, char *errbuf, size_t errlen)
 {
 	struct rocemu_ep_config ep = c->ep;
+	struct like like;
 	int err;
 
 	if (c->ngids > ROCEMU_MAX_GID)
@@ -194,8 +196,12 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 	if (l->shm && !l->impair.on)
 		ep.window_nearby = LANE_SHM_WINDOW;
 	err = timescale_get(&ep.time_scale, errbuf, errlen);
+	if (!err)
+		err = like_get(&like, errbuf, errlen);
 	if (err)
 		return err;
+	ep.traits = like.traits;
+	ep.max_rd_atomic = (uint8_t)like.limits.max_qp_rd_atom;
 	l->ep = rocemu_ep_new(&ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");

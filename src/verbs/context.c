@@ -77,20 +77,18 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->vendor_id = VENDOR_ID;
 	a->vendor_part_id = vendor_part_id();
 	a->max_qp = VB_MAX_QP;
-	a->max_qp_wr = ROCEMU_MAX_WR;
+	a->max_qp_wr = (int)c->limits.max_qp_wr;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
-	a->max_sge = ROCEMU_MAX_SGE;
-	a->max_sge_rd = ROCEMU_MAX_SGE;
+	a->max_sge = a->max_sge_rd = (int)c->limits.max_sge;
 	a->max_cq = VB_LIMIT;
 	a->max_cqe = ROCEMU_MAX_CQE;
 	a->max_mr = a->max_mw = ROCEMU_MAX_MR; /* together: they share the table of keys */
 	a->max_pd = VB_LIMIT;
-	a->max_qp_rd_atom = ROCEMU_MAX_RD_ATOMIC;
-	a->max_qp_init_rd_atom = ROCEMU_MAX_RD_ATOMIC;
-	a->max_res_rd_atom = ROCEMU_MAX_RD_ATOMIC * a->max_qp;
+	a->max_qp_rd_atom = a->max_qp_init_rd_atom = (int)c->limits.max_qp_rd_atom;
+	a->max_res_rd_atom = a->max_qp_rd_atom * a->max_qp;
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->max_mcast_grp = ROCEMU_MAX_MCAST_GROUPS;
 	a->max_mcast_qp_attach = ROCEMU_MAX_MCAST_QPS;

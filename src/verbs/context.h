@@ -33,6 +33,7 @@
 #include "base/mutex.h"
 #include "base/util.h"
 #include "engine/lane.h"
+#include "fault/like.h"
 #include "netdev/netdev.h"
 #include "verbs/call.h"
 #include "verbs/handle.h"
@@ -63,6 +64,7 @@ struct vb_context {
 	size_t dm_used;	       /* bytes of device memory; guarded by lock */
 	struct hash on_demand; /* of vb_mr.on_demand, by L_Key; guarded by lock */
 	struct vb_xrc_context xrc;
+	struct like_limits limits; /* rocemu's, or those of another device (ROCEMU_LIKE) */
 };
 
 /* orphan.c */

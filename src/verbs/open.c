@@ -102,6 +102,26 @@ static int cannot_open(const struct vb_context *c, int err)
 	return err;
 }
 
+static int set_limits(struct vb_context *c)
+{
+	struct like like;
+	char text[256];
+	const int ret = like_get(&like, text, sizeof(text));
+	const struct like_limits *of = &like.limits;
+
+	if (ret < 0) {
+		log_failure(ret, text);
+		return ret;
+	}
+	c->limits = (struct like_limits){
+		.max_sge = of->max_sge ? of->max_sge : ROCEMU_MAX_SGE,
+		.max_inline_data = of->max_inline_data ? of->max_inline_data : ROCEMU_MAX_INLINE,
+		.max_qp_wr = of->max_qp_wr ? of->max_qp_wr : ROCEMU_MAX_WR,
+		.max_qp_rd_atom = of->max_qp_rd_atom ? of->max_qp_rd_atom : ROCEMU_MAX_RD_ATOMIC,
+	};
+	return 0;
+}
+
 static int context_open(struct vb_context *c)
 {
 	int ret = evq_init(&c->async);
@@ -113,7 +133,9 @@ static int context_open(struct vb_context *c)
 	/* A sandbox may forbid it; programs rarely use it. */
 	if (c->vctx.context.cmd_fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
 		return cannot_open(c, -errno);
-	ret = vb_lanes_init(c);
+	ret = set_limits(c);
+	if (ret == 0)
+		ret = vb_lanes_init(c);
 	return ret < 0 ? ret : vb_port_start(c);
 }
 

@@ -197,6 +197,14 @@ static void leave_lane(struct vb_qp *qp)
 	qp->counted = false;
 }
 
+/** Limits of another device; rocemu's own are the endpoint's. */
+static bool fits(const struct like_limits *m, const struct ibv_qp_cap *cap)
+{
+	return cap->max_send_wr <= m->max_qp_wr && cap->max_recv_wr <= m->max_qp_wr &&
+	       cap->max_send_sge <= m->max_sge && cap->max_recv_sge <= m->max_sge &&
+	       cap->max_inline_data <= m->max_inline_data;
+}
+
 static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_attr_ex *a)
 {
 	struct rocemu_qp_init init = {
@@ -227,18 +235,20 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	lane_lock(qp->lane);
 	if (a->qp_type == IBV_QPT_UD)
 		lane_want_hop_limits(qp->lane);
-	ret = rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp);
+	ret = fits(&c->limits, &a->cap) ? rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp)
+					: -EINVAL;
 	if (ret == 0)
 		lane_show_qp(qp->lane, rocemu_qp_num(qp->rqp));
 	lane_unlock(qp->lane);
 	if (ret == -EINVAL)
 		why_say(0,
 			"ibv_create_qp: max_send_wr is %u, max_recv_wr %u, max_send_sge %u, "
-			"max_recv_sge %u, max_inline_data %u: they must be at most %d, %d, %d, %d "
-			"and %d: see ibv_query_device()",
+			"max_recv_sge %u, max_inline_data %u: they must be at most %u, %u, %u, %u "
+			"and %u: see ibv_query_device()",
 			a->cap.max_send_wr, a->cap.max_recv_wr, a->cap.max_send_sge,
-			a->cap.max_recv_sge, a->cap.max_inline_data, ROCEMU_MAX_WR, ROCEMU_MAX_WR,
-			ROCEMU_MAX_SGE, ROCEMU_MAX_SGE, ROCEMU_MAX_INLINE);
+			a->cap.max_recv_sge, a->cap.max_inline_data, c->limits.max_qp_wr,
+			c->limits.max_qp_wr, c->limits.max_sge, c->limits.max_sge,
+			c->limits.max_inline_data);
 	if (ret < 0)
 		return ret;
 	qp->cap = init.cap;
