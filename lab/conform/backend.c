@@ -79,6 +79,17 @@ void conform_choose_port(struct scenario_peer *peer)
 	peer->sport = ibv_flow_label_to_udp_sport((uint32_t)v & 0xfffff);
 }
 
+/** Has a line of the case this word? */
+static bool names(const struct conform_case *c, const char *word)
+{
+	const struct scenario_case *from = &c->s->cases[c->number];
+
+	for (unsigned i = 0; i < from->lines; i++)
+		if (strstr(c->s->line[from->first + i].text, word))
+			return true;
+	return false;
+}
+
 static void *start(const struct scenario_setup *given, int *error)
 {
 	struct conform_world *w = calloc(1, sizeof(*w));
@@ -87,6 +98,7 @@ static void *start(const struct scenario_setup *given, int *error)
 	if (!w)
 		return NULL;
 	w->s = session;
+	w->takes_cnps = session->c && names(session->c, "cnp");
 	w->setup = *given;
 	w->peer = (struct scenario_peer){.setup = &w->setup,
 					 .gid = wire_gid(session->wire),
@@ -248,6 +260,8 @@ static bool is_effect(struct conform_world *w, const struct rocemu_hdrs *h)
 {
 	bool again;
 
+	if (h->opcode == ROCEMU_CNP && !w->takes_cnps)
+		return false;
 	note_expected(w, h);
 	if (w->setup.type != IBV_QPT_RC)
 		return true;

@@ -66,6 +66,7 @@ struct conform_world {
 	/* The device's requests are acknowledged, and are no effects; those that came before; these
 	 * are no effects. */
 	bool answers, answers_repeats, ignores_repeats;
+	bool takes_cnps; /* CNPs are effects: the case names them */
 	struct conform_requests requests;
 	unsigned pings;	 /* SENDs to rping by post_send(); their ACKs are no effects */
 	bool left;	 /* rping has disconnected */
