@@ -24,6 +24,7 @@
 #include "netdev/netdev.h"
 #include "child.h"
 #include "libraries.h"
+#include "like.h"
 #include "mounts.h"
 #include "program.h"
 #include "summary.h"
@@ -39,6 +40,7 @@ struct run {
 	bool impair_plain; /* one list of rates */
 	struct impair parsed;
 	const char *time_scale;
+	const char *like;
 	bool mount_paths;
 	const char *gid_layout;
 	const char *wire;
@@ -62,6 +64,7 @@ enum {
 	OPT_WIRE,
 	OPT_LANES,
 	OPT_SUMMARY,
+	OPT_LIKE,
 	OPT_LOG,
 };
 
@@ -87,6 +90,10 @@ static const struct cli_option options[] = {
 	{OPT_TIME_SCALE, "time-scale", "N",
 	 "Make protocol timers N times shorter (100), or longer (0.01, for breakpoints)",
 	 .env = "ROCEMU_TIME_SCALE"},
+	{OPT_LIKE, "like", "DEVICE",
+	 "Behave as this device does: rocemu, rxe-6.1, connectx-5, connectx-6, e810, or a file of "
+	 "traits",
+	 CLI_FILE},
 	{OPT_MOUNT_PATHS, "mount-paths", NULL,
 	 "Show /sys/class/infiniband in a mount namespace, for programs that make system calls "
 	 "themselves (Go)"},
@@ -446,6 +453,11 @@ static int set_environment(struct run *r)
 		if (ret)
 			return ret;
 	}
+	if (r->like) {
+		ret = like_set(r->self, r->like);
+		if (ret)
+			return ret;
+	}
 	if (r->gid_layout) {
 		ret = set_gid_layout(r);
 		if (ret)
@@ -512,6 +524,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case OPT_TIME_SCALE:
 			r->time_scale = optarg;
+			break;
+		case OPT_LIKE:
+			r->like = optarg;
 			break;
 		case OPT_MOUNT_PATHS:
 			r->mount_paths = true;

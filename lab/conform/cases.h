@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files that the program has: made of cases/ and known/ by cases.py. */
+/* The files that the program has: made of cases/, known/ and personality/ by cases.py. */
 #ifndef CONFORM_CASES_H
 #define CONFORM_CASES_H
 
@@ -9,6 +9,7 @@ struct conform_file {
 };
 
 /** The last one has no name. */
-extern const struct conform_file conform_files[], conform_known_files[];
+extern const struct conform_file conform_files[], conform_known_files[],
+	conform_personality_files[];
 
 #endif

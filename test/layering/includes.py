@@ -17,8 +17,8 @@ MAPS = ("src/README.md", "lab/README.md")
 TITLE = "## Which folder includes which\n"
 AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/options.h", "agent/protocol.h"}
 TOOLS_PUBLIC = {"tool.h"}
-# The table of commands; the command that prints a capture's packets.
-LAB_USERS = {"tools/main.c", "tools/decode.c"}
+# The table of commands; the commands that print a capture's packets, and take on a personality.
+LAB_USERS = {"tools/main.c", "tools/decode.c", "tools/like.c"}
 
 # System headers that a layer must not include: those of sockets, clocks, threads, the loop.
 FORBIDDEN_SYSTEM = {
