@@ -10,6 +10,7 @@
 
 #include "base/cli.h"
 #include "base/util.h"
+#include "conform/identify.h"
 #include "conform/outputs.h"
 #include "conform/past.h"
 #include "conform/pcap.h"
@@ -31,6 +32,7 @@ enum {
 	OPT_FROM = CLI_LONG,
 	OPT_ONLY,
 	OPT_LIST,
+	OPT_IDENTIFY,
 	OPT_CASE,
 	OPT_PORT,
 	OPT_MTU,
@@ -60,6 +62,8 @@ static const struct cli_option options[] = {
 	 CLI_CASE},
 	{OPT_CASE, "case", "FILE", "Cases of a file instead of those of the program", CLI_FILE},
 	{OPT_LIST, "list", NULL, "Print the cases that would be carried out, and end"},
+	{OPT_IDENTIFY, "identify", NULL,
+	 "Name the known device whose traits fit best, by the cases that record them"},
 	{OPT_DRY_RUN, "dry-run", NULL, "Print them with what each does, and end"},
 	{OPT_PORT, "port", "PEER=PORT", "TCP port, or CM service, of a peer (see below)"},
 	{OPT_MTU, "mtu", "BYTES", "Path MTU of pingpong's queue pairs (default 1024)",
@@ -126,7 +130,7 @@ struct command_options {
 	struct conform_options o;
 	const char *only[ONLY_MAX];
 	unsigned onlys;
-	bool diff, matrix;
+	bool diff, matrix, identify;
 	bool list, dry_run, allow_public, verbose;
 	const char *name, *pcap;
 	unsigned repeat;
@@ -265,6 +269,8 @@ static bool read_target(struct command_options *c, const char *text)
 
 static bool is_chosen(const struct command_options *c, const struct conform_case *k)
 {
+	if (c->identify && !conform_identify_wants(k))
+		return false;
 	for (unsigned i = 0; i < c->onlys; i++)
 		if (fnmatch(c->only[i], k->id, 0) == 0)
 			return true;
@@ -306,7 +312,7 @@ static bool choose(struct command_options *c)
 static void begin_text(const struct command_options *c, struct conform_text *t)
 {
 	const bool terminal = isatty(STDOUT_FILENO);
-	const bool taken = conform_outputs_to_stdout(c->output);
+	const bool taken = c->identify || conform_outputs_to_stdout(c->output);
 	struct winsize w;
 
 	*t = (struct conform_text){.f = taken ? NULL : stdout, .width = WIDTH};
@@ -326,6 +332,8 @@ static int exit_code(const struct command_options *c, const struct conform_repor
 
 	if (p->stopped)
 		return p->dead ? TOOL_FAILED : TOOL_USAGE;
+	if (c->identify)
+		return conform_identified(p) ? TOOL_OK : TOOL_FAILED;
 	return failed ? TOOL_FAILED : TOOL_OK;
 }
 
@@ -349,6 +357,8 @@ static int run_all(struct command_options *c, struct conform_session *s)
 		fprintf(stderr, "%s: no memory\n", c->self);
 	} else {
 		conform_text_end(&t, &p);
+		if (c->identify && !conform_outputs_to_stdout(c->output))
+			conform_identify(stdout, &p);
 		if (conform_outputs_write(c->output, c->self, &p) &&
 		    (!c->pcap || conform_pcap(c->pcap, &p, c->self)))
 			code = exit_code(c, &p);
@@ -445,6 +455,9 @@ static bool read_option(struct command_options *c, int option)
 		return c->list = true;
 	case OPT_DRY_RUN:
 		return c->dry_run = true;
+	case OPT_IDENTIFY:
+		c->output[OUTPUT_JSON].write = conform_identify_json;
+		return c->identify = true;
 	case OPT_STRICT:
 		return c->o.strict = true;
 	case OPT_MAY_BREAK:

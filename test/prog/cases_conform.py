@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`rocemu conform` (lab/conform) against a device of rocemu. A row of FAMILIES is a file of cases and what has to run at the
 device; cases of the file that need something else are left out."""
+import json
 import os
 import re
 
@@ -32,13 +33,14 @@ FAMILIES = (
     ('req', NORMAL, (RPING,)),
     ('rnr-req', NORMAL, (RPING,)),
     ('rping', QUICK, (RPING,)),
+    ('traits', NORMAL, (RC, RPING)),
 )
 
 # In a network namespace, where the ports are free. The servers are a process group, which ends by a signal.
 SCRIPT = """ip link set lo up
 ports=$1 servers=$2 rocemu=$3 listens=$4
 shift 4
-setsid "$rocemu" run -d lo -- sh -c "$servers" </dev/null >/dev/null 2>&1 &
+setsid "$rocemu" run ${LIKE:+--like "$LIKE"} -d lo -- sh -c "$servers" </dev/null >/dev/null 2>&1 &
 group=$!
 for port in $ports; do
     until grep -qsE "^ *[0-9]+: [0-9A-F]+:$port [0-9A-F]+:0000 0A" /proc/net/tcp /proc/net/tcp6; do sleep 0.01; done
@@ -85,6 +87,38 @@ def conform(family, servers):
     return check
 
 
+# Devices that `rocemu run --like` emulates, and traits of each that have to be measured; '': rocemu itself.
+LIKE = {
+    '': ('recovery', 'nak_range', 'migreq', 'ack_credits', 'cnp', 'nak_cnp', 'probes', 'ack_timeout_floor', 'rnr_wait_floor',
+         'extra_repetitions'),
+    'rxe-6.1': ('recovery', 'nak_range', 'migreq', 'ack_credits', 'cnp', 'nak_cnp', 'probes', 'rnr_wait_floor', 'extra_repetitions'),
+    'connectx-5': ('recovery', 'nak_range', 'nak_cnp', 'probes', 'ack_timeout_floor'),
+    'connectx-6': ('recovery', 'nak_range', 'nak_cnp', 'probes', 'ack_timeout_floor', 'extra_repetitions'),
+    'e810': ('recovery', 'nak_range', 'migreq', 'nak_cnp'),
+}
+
+
+def identify(like):
+    def check(config, _lab):
+        p = Proc(['unshare', '-r', '-n', 'sh', '-c', SCRIPT, 'sh', f'{RC[1]:04X}', f'{RC[2]} & {RPING[2]}', config.rocemu,
+                  RPING_LISTENS, config.rocemu, 'conform', '--from', '127.0.0.2', '--identify', '--json', '-', '127.0.0.1'],
+                 env={'LIKE': like})
+        p.wait()
+        if 'unshare:' in p.stderr:
+            raise Skip('no network namespace of an ordinary user')
+        expect(p.popen.returncode == 0, 'exit code', p)
+        best = json.loads(p.stdout)['personalities'][0]
+        traits = {t['name']: t for t in best['traits']}
+        expect(best['name'] == (like or 'rocemu'), f'identified as {best["name"]}', p)
+        expect(all(t['fits'] for t in traits.values()), 'traits differ', p)
+        expect(not set(LIKE[like]) - set(traits), 'traits were not measured', p)
+        return f'{best["fit"]} of {best["measured"]} traits'
+
+    return check
+
+
 def cases():
     return [Case(f'conform/{family}', conform(family, servers), level, needs=('unshare', 'ip', 'ibv_rc_pingpong', 'rping'))
-            for family, level, servers in FAMILIES]
+            for family, level, servers in FAMILIES] + [
+                Case(f'conform/identify-{like or "rocemu"}', identify(like), NORMAL, needs=('unshare', 'ip', 'ibv_rc_pingpong', 'rping'))
+                for like in LIKE]
