@@ -116,6 +116,31 @@ def run__bad_time_scale__2_and_what_was_expected():
     assert r.code and "ROCEMU_TIME_SCALE" in r.err and '"fast"' in r.err, r.err
 
 
+def run__like__limits_and_what_is_not_emulated():
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+        f.write("name small\nmax_sge 4 | x\nmax_qp_wr 100\nmax_qp_rd_atom 2\nmax_inline_data 64\npartial_write begun\nhalf gap\n")
+        f.flush()
+        r = shell("ibv_devinfo -v", "--like", f.name).expect(0, "not emulated: 'partial_write', 'half'")
+        for name, value in ("max_sge", 4), ("max_qp_wr", 100), ("max_qp_rd_atom", 2), ("max_qp_init_rd_atom", 2):
+            assert re.search(rf"^\s*{name}:\s+{value}$", r.out, re.M), (name, r.out)
+        r = shell("ibv_rc_pingpong -g 0 -r 101", "--log", "why", "--like", f.name)
+        assert r.code and "max_recv_wr 101" in r.err and "at most 100, 100, 4, 4 and 64" in r.err, r.err
+        assert "Couldn't create QP" in r.err, r.err
+    assert shell('echo "$ROCEMU_LIKE"', "--like", "rxe-6.1").expect(0).out.startswith("recovery goes_back\n")
+
+
+def run__bad_like__2_and_what_was_expected():
+    for text, why in (("recovery maybe", "expected keeps or goes_back"), ("nak_delay 7", "expected a time"), ("a", "line 1"),
+                      ("status tried", "measured or published"), ("a 1\n" * 64, "more than 63 traits")):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write(text)
+            f.flush()
+            Result("run", "--like", f.name, "--", "true").expect(2, "--like", why).one_line()
+    Result("run", "--like", "no-such-nic", "--", "true").expect(2, "--like no-such-nic: no such file").one_line()
+    r = shell("ibv_devinfo", env={"ROCEMU_LIKE": "max_sge many"})
+    assert r.code and "ROCEMU_LIKE: max_sge many" in r.err, r.err
+
+
 def run__bad_lanes__2_and_what_was_expected():
     for bad in ("0", "65", "two", "", "1x", "4294967297"):
         Result("run", "--lanes", bad, "--", "true").expect(2, "--lanes", f'"{bad}"', "1 to 64").one_line()
