@@ -100,8 +100,12 @@ size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scena
 	size_t n = rocemu_hdrs_encode(&p->h, to);
 	uint32_t icrc;
 
-	if (!n)
-		n = ROCEMU_BTH_LEN; /* an opcode that there is not */
+	if (!n) { /* an opcode that there is not: the BTH of another one */
+		struct rocemu_hdrs h = p->h;
+
+		h.opcode = ROCEMU_RC_SEND_ONLY;
+		n = rocemu_hdrs_encode(&h, to);
+	}
 	to[0] = p->h.opcode;
 	*hdr_len = n;
 	if (p->reserved)
