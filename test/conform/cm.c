@@ -129,7 +129,7 @@ static void set_qp(struct cm_conn *c, struct qp *qp)
 	qp->mtu = mutant(M_REQ_MTU) ? 1024 : 128u << req->path_mtu;
 	qp->resp.epsn = (uint32_t)(net_now() >> 8) & ROCEMU_PSN_MASK;
 	qp->req.psn = qp->req.una = qp->req.next = qp->req.end =
-		mutant(M_REQ_PSN) ? psn_add(psn, 1) : psn;
+		mutant(M_REQ_PSN) ? psn & ROCEMU_PSN_MASK >> 1 : psn;
 	qp->req.timeout = req->primary.ack_timeout;
 	qp->req.retry_cnt = qp->req.retries = req->retry_count;
 	qp->req.rnr_retry = qp->req.rnr_retries = req->rnr_retry_count;
@@ -324,6 +324,11 @@ void cm_input(const struct input *in, const struct rocemu_cm_msg *m)
 		break;
 	case ROCEMU_CM_SIDR_REQ:
 		answer_sidr(in, m);
+		break;
+	case ROCEMU_CM_LAP:
+		if (mutant(M_LAP_UNKNOWN))
+			reject(in, m, ROCEMU_CM_REJ_COMM_ID, ROCEMU_CM_TO_OTHER,
+			       m->lap.local_comm_id);
 		break;
 	default:
 		break;

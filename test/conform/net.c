@@ -85,8 +85,7 @@ static void udp_options(int fd, uint8_t ecn)
 	option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	option(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER);
 	if (net_family() == AF_INET) {
-		option(fd, IPPROTO_IP, IP_MTU_DISCOVER,
-		       mutant(M_DF) ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO);
+		option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
 		option(fd, IPPROTO_IP, IP_TOS, ecn);
 		option(fd, IPPROTO_IP, IP_TTL, mutant(M_TTL) ? 1 : TTL);
 		option(fd, IPPROTO_IP, IP_RECVTOS, 1);
@@ -179,9 +178,9 @@ static bool read_cmsg(struct msghdr *m, struct input *in)
 		else if (c->cmsg_type == (ipv6 ? IPV6_HOPLIMIT : IP_TTL))
 			in->ttl = (uint8_t)value;
 		else if (!ipv6 && c->cmsg_type == IP_RECVFRAGSIZE)
-			good &= mutant(M_FRAGMENT);
+			good = false;
 		else if (!ipv6 && c->cmsg_type == IP_RECVOPTS)
-			good &= mutant(M_IP_OPTIONS);
+			good = false;
 	}
 	return good;
 }
@@ -242,10 +241,26 @@ static bool decode_changed(struct input *in)
 	return rocemu_packet_decode(&in->p, copy, len) == ROCEMU_DROP_NONE;
 }
 
+/** Of mutants: the packet after which the device takes nothing more. */
+static bool is_deadly(const struct input *in)
+{
+	struct rocemu_packet p;
+	const enum rocemu_drop why = rocemu_packet_decode(&p, in->data, in->len);
+
+	return (mutant(M_DEADLY_OPCODE) && why == ROCEMU_DROP_OPCODE) ||
+	       (mutant(M_DEADLY_SIZE) && why == ROCEMU_DROP_SHORT &&
+		p.h.opcode == ROCEMU_RC_ATOMIC_WRITE) ||
+	       (mutant(M_DEADLY_LENGTH) && !why && p.h.opcode == ROCEMU_RC_WRITE_ONLY &&
+		p.h.reth.length == UINT32_MAX);
+}
+
 bool net_receive(struct input *in)
 {
+	static bool dead;
+
 	while (read_datagram(in)) {
-		if (!in->data)
+		dead |= in->data && is_deadly(in);
+		if (!in->data || dead)
 			continue;
 		if (rocemu_packet_decode(&in->p, in->data, in->len) != ROCEMU_DROP_NONE &&
 		    (in->len < ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN || !decode_changed(in)))

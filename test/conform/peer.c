@@ -21,6 +21,7 @@ enum {
 	HAPPENED = 16 << 10,
 	REGIONS = 16,
 	RD_ATOMIC = KEPT,
+	GATHERED = BUFFER / WRS,
 	FIRST_KEY = 0x1000,
 	KEY_STEP = 0x100,
 	ALL_RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -28,6 +29,7 @@ enum {
 };
 
 static const char *const area_names[AREAS] = {"mem", "send", "recv"};
+static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
 struct peer {
 	int fd;
@@ -145,7 +147,7 @@ static void on_received(struct qp *qp, const struct receive *r, uint32_t len,
 		 ops & ROCEMU_OP_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, len, flags,
 		 qp->kind == QP_UD ? pkt->h.deth.sqpn : qp->peer_qpn);
 	if (ops & ROCEMU_OP_IMM)
-		HAPPENED(p, " imm=0x%x", pkt->h.imm);
+		HAPPENED(p, " imm=0x%x", mutant(M_IMM_TAKEN) ? 0 : pkt->h.imm);
 	if (ops & ROCEMU_OP_INV)
 		HAPPENED(p, " inv=0x%x", pkt->h.ieth);
 }
@@ -330,11 +332,10 @@ static void set_attributes(struct peer *p, struct qp *qp)
 
 static void cmd_modify(struct peer *p)
 {
-	static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	const unsigned state = word(value_of(p->line, "state"), states, ARRAY_LEN(states));
 	struct qp *qp = p->qp;
 
-	if (state == ARRAY_LEN(states) || state == IBV_QPS_SQD || state == IBV_QPS_SQE)
+	if (state >= ARRAY_LEN(states) || state == IBV_QPS_SQD || state == IBV_QPS_SQE)
 		return refuse(p, EOPNOTSUPP, "state");
 	set_attributes(p, qp);
 	if (state == IBV_QPS_ERR)
@@ -347,6 +348,8 @@ static void cmd_modify(struct peer *p)
 	p->state = (enum ibv_qp_state)state;
 	qp->deaf = state < IBV_QPS_RTR;
 	qp->quiet = state < IBV_QPS_RTS;
+	if (!qp->deaf)
+		qp_replay();
 	SAY(p, "ok");
 }
 
@@ -438,6 +441,24 @@ static void bind_window(struct peer *p)
 	SAY(p, "ok mw_rkey=0x%x", w->key);
 }
 
+/** The bytes of several pieces, one behind the other, where they stay until the request is
+ * complete.
+ */
+static bool gather(struct peer *p, struct wr *wr)
+{
+	const struct requester *q = &p->qp->req;
+	uint8_t *to = p->qp->buffer + (q->first + q->count) % WRS * GATHERED;
+	struct receive r = {0};
+
+	if (!read_pieces(p, &r) || (r.pieces > 1 && r.len > GATHERED))
+		return false;
+	wr->len = r.len;
+	wr->at = r.pieces > 1 ? to : r.piece[0].at;
+	for (unsigned i = 0; r.pieces > 1 && i < r.pieces; to += r.piece[i++].len)
+		memcpy(to, r.piece[mutant(M_PIECES) ? 0 : i].at, r.piece[i].len);
+	return true;
+}
+
 static void cmd_send(struct peer *p)
 {
 	const char *l = p->line, *op = value_of(l, "op");
@@ -446,19 +467,23 @@ static void cmd_send(struct peer *p)
 			.rkey = (uint32_t)number(l, "rkey", 0),
 			.swap_add = number(l, "swap", number(l, "add", 0)),
 			.compare = number(l, "compare", 0),
-			.imm = (uint32_t)number(l, "imm", number(l, "inv", 0))};
+			.imm = (uint32_t)number(l, "imm", number(l, "inv", 0)),
+			.dqpn = (uint32_t)number(l, "qpn", 0),
+			.qkey = (uint32_t)number(l, "qkey", 0)};
 	unsigned i = 0;
 
 	if (is(op, "BIND_MW"))
 		return bind_window(p);
 	while (i < ARRAY_LEN(ops) && !is(op, ops[i].name))
 		i++;
-	if (i == ARRAY_LEN(ops) || p->qp->kind == QP_UD)
+	if (i == ARRAY_LEN(ops))
 		return refuse(p, EOPNOTSUPP, "op");
 	if (p->state != IBV_QPS_RTS && !p->qp->error)
 		return refuse(p, EINVAL, "state");
-	if (!piece(p, &wr.at, &wr.len))
+	if (!gather(p, &wr))
 		return refuse(p, EINVAL, "sge");
+	if (mutant(M_INLINE) && number(l, "flags", 0) & IBV_SEND_INLINE)
+		wr.at = p->area[AREAS - 1];
 	wr.opcode = ops[i].opcode;
 	wr.signaled = p->sig_all || number(l, "flags", 0) & IBV_SEND_SIGNALED;
 	wr.fence = number(l, "flags", 0) & IBV_SEND_FENCE;
@@ -468,7 +493,6 @@ static void cmd_send(struct peer *p)
 
 static void cmd_look(struct peer *p)
 {
-	static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	const struct qp *qp = alive(p);
 
 	SAY(p, "ok state=%s", !qp ? "none" : qp->error ? "ERR" : states[p->state]);
@@ -538,8 +562,7 @@ struct peer *peer_new(int fd)
 
 	if (!p)
 		return NULL;
-	p->fd = fd;
-	p->window = REGIONS;
+	p->fd = fd, p->window = REGIONS;
 	for (unsigned i = 0; i < AREAS; i++) {
 		p->area[i] = malloc(AREA);
 		if (!p->area[i]) {

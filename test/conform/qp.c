@@ -46,7 +46,7 @@ struct qp *qp_new(enum qp_kind kind, const struct rocemu_gid *peer, uint32_t pee
 	qp->peer_qpn = peer_qpn;
 	qp->mtu = 1024;
 	qp->qpn = FIRST_QPN + QPN_STEP * made;
-	qp->sport = (uint16_t)(FIRST_SPORT + (mutant(M_ONE_PORT) ? 0 : made % SPORTS));
+	qp->sport = (uint16_t)(FIRST_SPORT + made % SPORTS);
 	qp->fd = net_sender(qp->sport, mutant(M_ECT) ? 0 : ECT0);
 	made++;
 	qp->used = qp->fd >= 0;
@@ -87,7 +87,7 @@ void qp_post_recv(struct qp *qp, const struct receive *posted)
 void qp_scatter(const struct receive *r, uint32_t offset, const uint8_t *data, uint32_t len)
 {
 	for (unsigned i = 0; i < r->pieces && len; i++) {
-		const struct piece *to = &r->piece[i];
+		const struct piece *to = &r->piece[mutant(M_SCATTER) ? 0 : i];
 		const uint32_t n = offset < to->len ? MIN(len, to->len - offset) : 0;
 
 		if (n)
@@ -129,6 +129,10 @@ uint8_t *qp_memory(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len, unsi
 
 void qp_send(struct qp *qp, struct rocemu_hdrs *h, const uint8_t *payload, uint32_t len)
 {
+	if (mutant(M_PORT_EACH) && rocemu_opcode_ops(h->opcode) & ROCEMU_OP_FIRST) {
+		close(qp->fd);
+		qp->fd = net_sender(++qp->sport, ECT0);
+	}
 	h->pkey = ROCEMU_PKEY_DEFAULT;
 	h->dqpn = qp->peer_qpn + mutant(M_DQPN_SENT);
 	h->migreq = h->opcode != ROCEMU_CNP && !mutant(M_MIGREQ_SENT);
@@ -142,7 +146,7 @@ static void send_cnp(struct qp *qp, uint64_t now)
 	static const uint8_t ones[ROCEMU_CNP_LEN] = {[3] = 1};
 	struct rocemu_hdrs h = {.opcode = ROCEMU_CNP, .becn = !mutant(M_CNP_BECN)};
 
-	if (qp->cnp_at && now < qp->cnp_at + CNP_PAUSE_NS && !mutant(M_CNP_EACH))
+	if (qp->cnp_at && now < qp->cnp_at + CNP_PAUSE_NS)
 		return;
 	qp->cnp_at = now;
 	if (mutant(M_CNP_PSN))
@@ -168,7 +172,8 @@ static bool pkey_fits(const struct input *in)
 
 static bool source_fits(const struct qp *qp, const struct input *in)
 {
-	return qp->kind == QP_UD || rocemu_gid_equal(&qp->peer, &in->src) || mutant(M_IN_SOURCE);
+	return qp->kind == QP_UD || qp->deaf || rocemu_gid_equal(&qp->peer, &in->src) ||
+	       mutant(M_IN_SOURCE);
 }
 
 /** Rules that there are not: mutants. */
@@ -177,6 +182,10 @@ static bool refused_by_mutant(struct qp *qp, const struct input *in)
 	if (!qp->peer_sport)
 		qp->peer_sport = in->sport;
 	if (mutant(M_PORT_CHANGE) && qp->peer_sport != in->sport)
+		return true;
+	if (mutant(M_PAD_BYTES) && in->p.h.pad && in->data[in->len - ROCEMU_ICRC_LEN - 1])
+		return true;
+	if (mutant(M_CE_DROPPED) && (in->tos & ECN_MASK) == CE)
 		return true;
 	return mutant(M_MIGREQ_TAKEN) && !in->p.h.migreq;
 }
@@ -217,10 +226,39 @@ static void deliver(struct qp *qp, const struct input *in)
 		req_input(qp, in);
 }
 
+/** A mutant's. */
+static void all_in_error(void)
+{
+	for (unsigned i = 0; i < QPS; i++)
+		if (qps[i] && qps[i]->used)
+			qp_error(qps[i]);
+}
+
+static struct input early; /* of M_INIT */
+
+static void keep_early(const struct input *in)
+{
+	static uint8_t payload[ROCEMU_MAX_MTU];
+
+	if (!mutant(M_INIT))
+		return;
+	early = *in;
+	early.p.payload = memcpy(payload, in->p.payload, in->p.payload_len);
+}
+
+void qp_replay(void)
+{
+	if (early.len)
+		qp_input(&early);
+	early.len = 0;
+}
+
 bool qp_input(const struct input *in)
 {
 	struct qp *qp = find(in->p.h.dqpn);
 
+	if (!qp && mutant(M_CNP_FATAL) && in->p.h.opcode == ROCEMU_CNP)
+		all_in_error();
 	if (!qp)
 		return false;
 	if (mutant(M_CE_INVALID))
@@ -228,8 +266,10 @@ bool qp_input(const struct input *in)
 	if (!service_fits(qp, in) || !pkey_fits(in) || !source_fits(qp, in) ||
 	    refused_by_mutant(qp, in))
 		return true;
-	if (qp->deaf && !mutant(M_INIT))
+	if (qp->deaf) {
+		keep_early(in);
 		return true;
+	}
 	if (!qp->error || mutant(M_ERROR_ANSWERS))
 		deliver(qp, in);
 	return true;

@@ -6,6 +6,8 @@
 #include "base/util.h"
 #include "responder.h"
 
+#define CONTROLLED_QKEY 0x80000000u
+
 static struct wr *at(struct requester *r, unsigned i)
 {
 	return &r->wr[(r->first + i) % WRS];
@@ -47,6 +49,14 @@ static uint8_t service_of(const struct qp *qp)
 	return bits[qp->kind];
 }
 
+/** Q_Keys with the highest bit mean that of the queue pair (IBTA 10.2.5). */
+static uint32_t qkey_of(const struct qp *qp, const struct wr *wr)
+{
+	if (mutant(M_QKEY_SENT))
+		return 0;
+	return wr->dqpn && wr->qkey < CONTROLLED_QKEY ? wr->qkey : qp->qkey;
+}
+
 static void send_part(struct qp *qp, const struct wr *wr, uint32_t i)
 {
 	const bool last = i + 1 == wr->n;
@@ -55,7 +65,7 @@ static void send_part(struct qp *qp, const struct wr *wr, uint32_t i)
 		.opcode = opcode_at(wr, i) | service_of(qp),
 		.psn = psn_add(wr->psn, i),
 		.ackreq = last && qp->kind == QP_RC && !mutant(M_NO_ACKREQ),
-		.deth = {.qkey = qp->qkey, .sqpn = qp->qpn},
+		.deth = {.qkey = qkey_of(qp, wr), .sqpn = qp->qpn},
 		.reth = {.va = wr->va, .rkey = wr->rkey + mutant(M_RKEY_SENT), .length = wr->len},
 		.atomiceth = {wr->va, wr->rkey, wr->swap_add, wr->compare},
 		.imm = mutant(M_IMM_SENT) ? 0 : wr->imm,
@@ -63,6 +73,8 @@ static void send_part(struct qp *qp, const struct wr *wr, uint32_t i)
 	};
 	const bool data = rocemu_opcode_ops(h.opcode) & ROCEMU_OP_PAYLOAD;
 
+	if (wr->dqpn)
+		qp->peer_qpn = wr->dqpn;
 	qp_send(qp, &h, wr->at + i * qp->mtu, !data ? 0 : mutant(M_ZERO_SENT) && !len ? 4 : len);
 }
 
@@ -133,6 +145,8 @@ static void send_all(struct qp *qp)
 
 		if (wr->fence && reads && !mutant(M_FENCE))
 			break;
+		if (mutant(M_CREDITS) && r->no_credits && i)
+			break;
 		reads += wants_data(wr);
 		if (reads > r->depth && !mutant(M_READ_DEPTH))
 			break;
@@ -150,6 +164,8 @@ static void complete_unreliable(struct qp *qp)
 	while (r->count) {
 		const struct wr done = *at(r, 0);
 
+		if (mutant(M_UC_COMPLETION))
+			return;
 		r->first = (r->first + 1) % WRS;
 		r->count--;
 		qp->app.completed(qp, &done);
@@ -258,7 +274,7 @@ static void implied_nak(struct qp *qp)
 	struct requester *r = &qp->req;
 	struct wr *wr = at(r, 0);
 
-	if (r->asked || mutant(M_IMPLIED_NAK))
+	if (r->asked)
 		return;
 	again(qp, psn_add(wr->psn, wr->got));
 	r->asked = true;
@@ -315,11 +331,11 @@ static void take_nak(struct qp *qp, uint32_t psn, uint8_t syndrome)
 	acknowledge(qp, psn);
 	if (qp->error)
 		return;
-	if (qp->req.una != psn) {
+	if (qp->req.una != psn && !mutant(M_NAK_OLD)) {
 		implied_nak(qp);
 	} else if (syndrome == ROCEMU_NAK_PSN_SEQ) {
 		if (!qp->req.rnr_wait)
-			again(qp, mutant(M_NAK_WHOLE) ? at(&qp->req, 0)->psn : psn);
+			again(qp, mutant(M_NAK_WHOLE) ? at(&qp->req, 0)->psn : qp->req.una);
 	} else if (syndrome <= ROCEMU_NAK_INV_RD || mutant(M_NAK_RESERVED)) {
 		if (!mutant(M_NAK_FATAL))
 			fail(qp, status_of(syndrome));
@@ -332,6 +348,7 @@ static void aeth_input(struct qp *qp, const struct rocemu_packet *p)
 
 	switch (s & ROCEMU_AETH_CLASS_MASK) {
 	case ROCEMU_AETH_ACK:
+		qp->req.no_credits = s != ROCEMU_AETH_NO_CREDITS;
 		take_ack(qp, p->h.psn);
 		break;
 	case ROCEMU_AETH_RNR:
@@ -396,6 +413,8 @@ static void read_input(struct qp *qp, const struct rocemu_packet *p)
 		implied_nak(qp);
 	else if (wr->opcode == ROCEMU_RC_READ_REQUEST)
 		take_response(qp, wr, p);
+	else if (mutant(M_RESPONSE_TAKEN))
+		complete_first(qp);
 	else
 		fail(qp, IBV_WC_BAD_RESP_ERR);
 }
@@ -441,7 +460,9 @@ void req_input(struct qp *qp, const struct input *in)
 		qp_error(qp);
 		return;
 	}
-	if (!awaited(&qp->req, p->h.psn))
+	if (mutant(M_NAK_OLD) && !qp->req.count && p->h.aeth.syndrome >= ROCEMU_AETH_NAK)
+		qp_error(qp);
+	if (!qp->req.count || !awaited(&qp->req, p->h.psn))
 		return;
 	if (ops & ROCEMU_OP_ACK)
 		aeth_input(qp, p);

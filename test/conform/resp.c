@@ -107,7 +107,19 @@ static void take_read(struct qp *qp, const struct rocemu_packet *p)
 	k->len = p->h.reth.length;
 	r->epsn = psn_add(r->epsn, n);
 	r->msn = psn_add(r->msn, 1);
-	send_read(qp, p->h.psn, from, p->h.reth.length);
+	if (mutant(M_READ_LATE))
+		r->late = k;
+	else
+		send_read(qp, p->h.psn, from, p->h.reth.length);
+}
+
+/** A mutant's: the responses leave behind those of the next request. */
+static void send_late(struct qp *qp, const struct kept *late)
+{
+	if (!late)
+		return;
+	qp->resp.late = NULL;
+	send_read(qp, late->psn, qp_memory(qp, late->rkey, late->va, late->len, ~0u), late->len);
 }
 
 static void send_atomic(struct qp *qp, const struct kept *k)
@@ -128,9 +140,9 @@ static uint64_t execute(uint8_t *at, const struct rocemu_packet *p)
 	uint64_t old, new;
 
 	memcpy(&old, at, sizeof(old));
-	new = p->h.opcode == ROCEMU_RC_FETCH_ADD ? old + p->h.atomiceth.swap_add
-	      : old == p->h.atomiceth.compare	 ? p->h.atomiceth.swap_add
-						 : old;
+	new = p->h.opcode == ROCEMU_RC_FETCH_ADD		    ? old + p->h.atomiceth.swap_add
+	      : old == p->h.atomiceth.compare || mutant(M_CMP_SWAP) ? p->h.atomiceth.swap_add
+								    : old;
 	memcpy(at, &new, sizeof(new));
 	return old;
 }
@@ -201,8 +213,8 @@ static void repeat_atomic(struct qp *qp, const struct rocemu_packet *p)
 
 	if (k && mutant(M_DUP_ATOMIC))
 		k->original = execute(qp_memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
-	if (k && mutant(M_DUP_ATOMIC_OTHER) && k->swap_add != p->h.atomiceth.swap_add)
-		execute(qp_memory(qp, k->rkey, k->va, ATOMIC_LEN, ~0u), p);
+	if (!k && mutant(M_DUP_ATOMIC_OTHER))
+		execute(qp_memory(qp, p->h.atomiceth.rkey, p->h.atomiceth.va, ATOMIC_LEN, ~0u), p);
 	if (mutant(M_DUP_ATOMIC_SILENT))
 		return;
 	if (k && k->va == p->h.atomiceth.va && k->rkey == p->h.atomiceth.rkey &&
@@ -272,7 +284,8 @@ static bool allowed(const struct qp *qp, uint32_t ops)
 		return false;
 	if (ops & (ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE))
 		return false;
-	return (qp->access & need) == need || mutant(M_NOT_ENABLED);
+	return (qp->access & need) == need || mutant(M_NOT_ENABLED) || mutant(M_KIND_CHANGES) ||
+	       mutant(M_READ_INSIDE);
 }
 
 bool length_fits(const struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
@@ -282,8 +295,8 @@ bool length_fits(const struct qp *qp, const struct rocemu_packet *p, uint32_t op
 	if (!(ops & ROCEMU_OP_PAYLOAD))
 		return true;
 	if (!whole)
-		return (p->payload_len == qp->mtu || mutant(M_FIRST_SHORT)) &&
-		       (!p->h.pad || mutant(M_PAD_FIRST));
+		return (p->payload_len == qp->mtu && !p->h.pad) || mutant(M_FIRST_SHORT) ||
+		       (mutant(M_PAD_FIRST) && p->payload_len + p->h.pad == qp->mtu);
 	if (p->payload_len > qp->mtu && !mutant(M_ONLY_LONG))
 		return false;
 	return p->payload_len || ops & ROCEMU_OP_FIRST || mutant(M_LAST_EMPTY);
@@ -297,7 +310,7 @@ static bool reth_fits(const struct responder *r, const struct rocemu_packet *p, 
 	if (ops & (ROCEMU_OP_WRITE | ROCEMU_OP_READ_REQ) && ops & ROCEMU_OP_FIRST &&
 	    p->h.reth.length > MESSAGE_MAX && !mutant(M_2_GIB))
 		return false;
-	if (!(ops & ROCEMU_OP_WRITE) || mutant(M_RETH))
+	if (!(ops & ROCEMU_OP_WRITE) || mutant(M_RETH) || mutant(M_KIND_CHANGES))
 		return true;
 	return ops & ROCEMU_OP_LAST ? p->payload_len == left : p->payload_len < left;
 }
@@ -324,7 +337,7 @@ static bool place(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 	uint8_t *at;
 
 	if (ops & ROCEMU_OP_SEND) {
-		if (r->bytes + p->payload_len > r->recv[r->recv_first].len) {
+		if (r->bytes + p->payload_len + mutant(M_RECV_EXACT) > r->recv[r->recv_first].len) {
 			fatal(qp, mutant(M_TOO_LONG) ? ROCEMU_NAK_REM_OP : ROCEMU_NAK_INV_REQ,
 			      IBV_WC_LOC_LEN_ERR);
 			return false;
@@ -474,6 +487,7 @@ void resp_input(struct qp *qp, const struct input *in)
 {
 	const uint32_t ops = rocemu_opcode_ops(in->p.h.opcode);
 	const int32_t ahead = rocemu_psn_diff(in->p.h.psn, qp->resp.epsn);
+	const struct kept *late = qp->resp.late;
 
 	if (ahead > 0)
 		keep_early(&qp->resp, &in->p);
@@ -483,4 +497,6 @@ void resp_input(struct qp *qp, const struct input *in)
 		gap(qp);
 	else
 		duplicate(qp, &in->p, ops);
+	if (in->p.h.ackreq)
+		send_late(qp, late);
 }

@@ -108,6 +108,7 @@ struct responder {
 	unsigned depth;	   /* READs and atomics that are kept */
 	struct kept kept[KEPT];
 	unsigned kept_next;
+	const struct kept *late;    /* mutants: a READ whose responses are due */
 	struct receive recv[RECVS]; /* a ring */
 	unsigned recv_first, recv_count;
 };
@@ -117,8 +118,9 @@ struct wr {
 	uint64_t id;
 	uint8_t opcode; /* RC_SEND_ONLY, RC_WRITE_ONLY, RC_READ_REQUEST and the like */
 	bool signaled, fence;
-	uint32_t imm;	 /* or the key to invalidate */
-	uint32_t psn, n; /* PSNs: n from psn on */
+	uint32_t imm;	     /* or the key to invalidate */
+	uint32_t dqpn, qkey; /* UD; dqpn 0: those of the queue pair */
+	uint32_t psn, n;     /* PSNs: n from psn on */
 	uint8_t *at;
 	uint32_t len, rkey;
 	uint64_t va, swap_add, compare;
@@ -128,11 +130,12 @@ struct wr {
 struct requester {
 	struct wr wr[WRS]; /* a ring */
 	unsigned first, count;
-	uint32_t psn;  /* of the next request that is posted */
-	uint32_t una;  /* the oldest that is not acknowledged */
-	uint32_t next; /* to be sent */
-	uint32_t end;  /* behind all that was ever sent */
-	bool asked;    /* implied NAK: sent again, and nothing came since */
+	uint32_t psn;	 /* of the next request that is posted */
+	uint32_t una;	 /* the oldest that is not acknowledged */
+	uint32_t next;	 /* to be sent */
+	uint32_t end;	 /* behind all that was ever sent */
+	bool no_credits; /* mutants: the last ACK had a credit code */
+	bool asked;	 /* implied NAK: sent again, and nothing came since */
 	uint8_t timeout, retry_cnt, rnr_retry;
 	uint8_t retries, rnr_retries; /* that are left */
 	unsigned depth;		      /* READs at once */
@@ -196,6 +199,8 @@ uint64_t qp_timers(uint64_t now);
 void qp_send(struct qp *qp, struct rocemu_hdrs *h, const uint8_t *payload, uint32_t len);
 /** To the error state: what is posted is flushed. */
 void qp_error(struct qp *qp);
+/** A mutant's: a packet that came in INIT comes again. */
+void qp_replay(void);
 void qp_post_recv(struct qp *qp, const struct receive *r);
 /** Copy to the receive, from its byte `offset` on. */
 void qp_scatter(const struct receive *r, uint32_t offset, const uint8_t *data, uint32_t len);

@@ -45,7 +45,7 @@ static bool uc_write(struct qp *qp, const struct rocemu_packet *p, uint32_t ops)
 	if (p->payload_len > r->left || (ops & ROCEMU_OP_LAST && p->payload_len != r->left))
 		return false;
 	at = qp_memory(qp, r->rkey, r->va, r->left, IBV_ACCESS_REMOTE_WRITE);
-	if (!at || !(qp->access & IBV_ACCESS_REMOTE_WRITE))
+	if (!at || !(qp->access & IBV_ACCESS_REMOTE_WRITE) || mutant(M_UC_WRITE))
 		return false;
 	memcpy(at, p->payload, p->payload_len);
 	r->va += p->payload_len;
@@ -125,10 +125,13 @@ void ud_input(struct qp *qp, const struct input *in)
 	uint8_t grh[GRH_LEN];
 	const uint32_t qkey = p->h.deth.qkey;
 
-	if (qkey != qp->qkey && !mutant(M_UD_QKEY))
+	if (qkey != qp->qkey && !mutant(M_UD_QKEY) && !mutant(M_IN_SERVICE))
 		return;
-	if (!r->recv_count)
+	if (!r->recv_count) {
+		if (mutant(M_UD_NO_RECV))
+			qp_error(qp);
 		return;
+	}
 	if (GRH_LEN + p->payload_len > to->len) {
 		if (mutant(M_UD_TOO_LONG))
 			qp_error(qp);
