@@ -76,7 +76,7 @@ PROGRAMS = ('src/', 'tools/', 'lab/', 'examples/', 'test/prog/', 'test/scenario/
 SLOW = {
     'agent/agent-agent', 'agent/agent-client', 'agent/agent-fuzz-users', 'agent/agent-fuzz-users-any', 'agent/agent-gsi',
     'agent/agent-holder', 'agent/agent-liar', 'agent/agent-users-names', 'base/base-words', 'cm/cm-masks', 'conform/conform-outputs',
-    'docs/doc-console',
+    'conform/conform-self', 'docs/doc-console',
     'engine/engine-lane-order', 'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
     'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon', 'parity/parity',
     'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors', 'recipes/recipes-ci', 'recipes/recipes-containers',
