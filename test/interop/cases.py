@@ -325,7 +325,7 @@ def cases(full):
              Case('addresses/rxe', None, None, 4200, NORMAL, lambda w, c: cases_addr.compare(w)),
              Case('alone/perftest-R', None, None, 4200, NORMAL,
                   lambda w, c: ([Row('rxe alone', 'ib_write_bw -R', 'pass')], cases_connect.alone(w))),
-             Case('conform/rxe', None, None, 4200, NORMAL, lambda w, c: conformance(w)),
+             Case('conform/rxe', None, None, 4200, FULL, lambda w, c: conformance(w)),
              Case('packets/rxe', None, None, 4200, NORMAL, lambda w, c: packets(w)),
              Case('probe/rxe', None, None, 4200, NORMAL, lambda w, c: probe(w)),
              *(Case(f'errors/{"-".join(pair)}', None, None, 4200, NORMAL, lambda w, c, p=pair: errors_case(w, p))
