@@ -197,12 +197,16 @@ static void leave_lane(struct vb_qp *qp)
 	qp->counted = false;
 }
 
-/** Limits of another device; rocemu's own are the endpoint's. */
-static bool fits(const struct like_limits *m, const struct ibv_qp_cap *cap)
+/** Limits of another device, of the queues that the QP has; rocemu's own are the endpoint's. */
+static bool fits(const struct like_limits *m, const struct ibv_qp_init_attr_ex *a)
 {
-	return cap->max_send_wr <= m->max_qp_wr && cap->max_recv_wr <= m->max_qp_wr &&
-	       cap->max_send_sge <= m->max_sge && cap->max_recv_sge <= m->max_sge &&
-	       cap->max_inline_data <= m->max_inline_data;
+	const bool sends = a->qp_type != IBV_QPT_XRC_RECV;
+	const bool recvs = sends && a->qp_type != IBV_QPT_XRC_SEND && !a->srq;
+
+	if (sends && (a->cap.max_send_wr > m->max_qp_wr || a->cap.max_send_sge > m->max_sge ||
+		      a->cap.max_inline_data > m->max_inline_data))
+		return false;
+	return !recvs || (a->cap.max_recv_wr <= m->max_qp_wr && a->cap.max_recv_sge <= m->max_sge);
 }
 
 static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_attr_ex *a)
@@ -235,8 +239,7 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	lane_lock(qp->lane);
 	if (a->qp_type == IBV_QPT_UD)
 		lane_want_hop_limits(qp->lane);
-	ret = fits(&c->limits, &a->cap) ? rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp)
-					: -EINVAL;
+	ret = fits(&c->limits, a) ? rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp) : -EINVAL;
 	if (ret == 0)
 		lane_show_qp(qp->lane, rocemu_qp_num(qp->rqp));
 	lane_unlock(qp->lane);

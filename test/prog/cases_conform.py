@@ -120,5 +120,6 @@ def identify(like):
 def cases():
     return [Case(f'conform/{family}', conform(family, servers), level, needs=('unshare', 'ip', 'ibv_rc_pingpong', 'rping'))
             for family, level, servers in FAMILIES] + [
-                Case(f'conform/identify-{like or "rocemu"}', identify(like), NORMAL, needs=('unshare', 'ip', 'ibv_rc_pingpong', 'rping'))
+                Case(f'conform/identify-{like or "rocemu"}', identify(like), NORMAL, alone=True,
+                     needs=('unshare', 'ip', 'ibv_rc_pingpong', 'rping'))
                 for like in LIKE]
