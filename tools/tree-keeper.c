@@ -124,7 +124,6 @@ static _Noreturn void keep(struct tree *t, const struct kept *k)
 	struct netmon_listener listener = {.notify = on_netmon, .user = t};
 	int err;
 
-	setsid();
 	prctl(PR_SET_NAME, "rocemu-paths");
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
@@ -153,7 +152,6 @@ static void sweep(void)
 {
 	if (fork() != 0)
 		return;
-	setsid();
 	prctl(PR_SET_NAME, "rocemu-sweep");
 	close_from_to(0, ~0u);
 	tree_sweep();
@@ -171,6 +169,8 @@ static int spawn(struct tree *t, const struct kept *k)
 	if (child == 0) {
 		pid_t keeper;
 
+		/* Before the program runs: a signal to its process group is not for these. */
+		setsid();
 		sweep();
 		keeper = fork();
 		if (keeper == 0)

@@ -137,6 +137,14 @@ def killed(config, _lab):
         place.wait_empty()
 
 
+def group(config, _lab):
+    """A signal to the program's process group, when the program has just started, is not for the process that keeps the tree."""
+    with Place() as place:
+        p = run(config, SIDE, ['sh', '-c', 'kill -KILL 0'], env={**place.env, 'LD_PRELOAD': config.program('prog', 'liblate-session.so')})
+        expect(p.popen.returncode == -signal.SIGKILL, 'the program was not killed', p)
+        place.wait_empty()
+
+
 def alive(config, _lab):
     """A program in the tree keeps it, with and without the process that keeps it."""
     with Place() as place:
@@ -228,6 +236,7 @@ def together(config, _lab):
 
 def cases():
     yield Case('swept/killed', killed, NORMAL)
+    yield Case('swept/group', group, NORMAL)
     yield Case('swept/alive', alive, NORMAL)
     yield Case('swept/kept', kept, NORMAL)
     yield Case('swept/others', others, NORMAL)
