@@ -139,7 +139,7 @@ struct agent_gsi_bind {
 /* clang-format off */
 #define AGENT_GSI_COUNTERS(X)                                                              \
 	X(rx,           "datagrams for QP 1")                                            \
-	X(rx_form,      "dropped: not a MAD of connection management from QP 1")            \
+	X(rx_form,      "dropped: not a MAD of connection management from QP 1; IP options, fragments") \
 	X(rx_icrc,      "dropped: wrong ICRC")                                           \
 	X(rx_key,       "dropped: wrong Q_Key or P_Key")                                 \
 	X(rx_overflow,  "dropped: the socket's buffer was full")                         \

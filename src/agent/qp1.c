@@ -42,8 +42,11 @@ static void set_int(int fd, int level, int option, int value)
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static void read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
+/* @return false: it has IP options, or came in fragments. */
+static bool read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
 {
+	bool good = true;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (cmsg_network(c, &d->tclass, &d->hop_limit))
 			continue;
@@ -53,7 +56,9 @@ static void read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
 			q->gsi->counters[AGENT_GSI_COUNT_rx_overflow] += overflow - q->overflow;
 			q->overflow = overflow;
 		}
+		good &= !cmsg_is_forbidden(c);
 	}
+	return good;
 }
 
 /* One datagram. Packets for QP 0 and slots without a socket have no receiver. */
@@ -73,9 +78,8 @@ static void take(struct qp1 *q, struct msghdr *m, const union addr *from, const 
 		return;
 	}
 	(void)addr_to_gid(from, m->msg_namelen, &d.src, &d.sport);
-	read_control(q, m, &d);
+	v = read_control(q, m, &d) ? gsi_packet_decode(&d, data, len) : GSI_FORM;
 	q->gsi->counters[AGENT_GSI_COUNT_rx]++;
-	v = gsi_packet_decode(&d, data, len);
 	if (v)
 		q->gsi->counters[drops[v]]++;
 	else

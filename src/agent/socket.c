@@ -13,6 +13,7 @@
 
 #include "agent/launch.h"
 #include "agent/protocol.h"
+#include "base/cmsg.h"
 #include "base/limit.h"
 #include "base/util.h"
 
@@ -72,6 +73,8 @@ static void set_optional(int fd, bool ipv4)
 	if (ipv4) {
 		(void)set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
 		(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+		(void)set_int(fd, IPPROTO_IP, IP_RECVOPTS, 1);
+		(void)set_int(fd, IPPROTO_IP, IP_RECVFRAGSIZE, 1);
 	} else {
 		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);

@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef IP_RECVFRAGSIZE
+#define IP_RECVFRAGSIZE 25
+#endif
+
 /** Of one that is an int; some kernels give one byte for TOS. */
 static inline int cmsg_int(const struct cmsghdr *c)
 {
@@ -32,6 +36,16 @@ static inline bool cmsg_network(const struct cmsghdr *c, uint8_t *tclass, uint8_
 	else
 		return false;
 	return true;
+}
+
+/**
+ * Does it tell of IP options, or of fragments? RoCEv2 has neither: such packets are dropped (IBTA
+ * CA17-3, CA17-8, CA17-24). Other packets have no such control message.
+ */
+static inline bool cmsg_is_forbidden(const struct cmsghdr *c)
+{
+	return c->cmsg_level == IPPROTO_IP &&
+	       (c->cmsg_type == IP_RECVOPTS || c->cmsg_type == IP_RECVFRAGSIZE);
 }
 
 /** Take an IPv6 packet's flow label. @return false: it is something else. */

@@ -39,7 +39,8 @@ struct burst {
 	const uint8_t *data;
 	size_t len;
 	size_t seg_len;
-	bool group; /* came to a multicast group: a copy for each lane, none for another */
+	bool forbidden; /* it had IP options, or came in fragments */
+	bool group;	/* came to a multicast group: a copy for each lane, none for another */
 	struct rocemu_dgram meta; /* data and len not set; ip_id: of the first datagram */
 };
 
@@ -91,6 +92,8 @@ HOT static void read_control(struct lane *l, struct lane_sock *s, struct msghdr 
 			l->stats->rx_sock_drops += overflow - s->ovfl;
 			b->meta.congested |= overflow != s->ovfl;
 			s->ovfl = overflow;
+		} else {
+			b->forbidden |= cmsg_is_forbidden(c);
 		}
 	}
 }
@@ -298,6 +301,10 @@ HOT static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t no
 		if (addr_to_gid(&rx->from[i], m->msg_namelen, &b.meta.src, &b.meta.sport))
 			continue;
 		read_control(l, s, m, &b);
+		if (unlikely(b.forbidden)) {
+			l->stats->rx_forbidden++;
+			continue;
+		}
 		next_id = &rx->next_id[b.meta.sport % LANE_RX_IDS];
 		b.meta.ip_id = *next_id;
 		input_burst(l, now, &b, false);

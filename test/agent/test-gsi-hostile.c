@@ -5,6 +5,7 @@
 #include "agent/gsi.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include "agent/launch.h"
 #include "base/bytes.h"
 #include "gsi-peer.h"
+#include "netns.h"
 #include "peer.h"
 #include "user.h"
 
@@ -119,6 +121,40 @@ TEST(cm, malformed__never_answered)
 	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_rx_icrc), 1);
 	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_rx_key), 2);
 	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_no_listener), 3);
+	close(fd);
+	gsi_peer_leave(&a);
+	env_leave();
+}
+
+/* IBTA CA17-3, CA17-8, CA17-24. Fragments of a UDP socket have no DF, so their ICRC is wrong, too.
+ */
+TEST(cm, ip_options_and_fragments__dropped_before_the_ICRC)
+{
+	const struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
+	const struct gsi_mail m = mail_req(&far, &at, 5, SERVICE);
+	static const uint8_t nops[4] = {1, 1, 1, 0};
+	const int may_fragment = IP_PMTUDISC_DONT;
+	struct gsi_peer a;
+	int fd;
+
+	env_enter();
+	netns_ip("link set lo mtu 200");
+	a = gsi_peer_start_at(&at);
+	fd = wire_open(&far);
+	assert_int_equal(
+		setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &may_fragment, sizeof(may_fragment)),
+		0);
+	wire_send(fd, &m);
+	gsi_wait_counter(AGENT_GSI_COUNT_rx_form, 1);
+	netns_ip("link set lo mtu 65536");
+	close(fd);
+	fd = wire_open(&far);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, nops, sizeof(nops)), 0);
+	wire_send(fd, &m);
+	gsi_wait_counter(AGENT_GSI_COUNT_rx_form, 2);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, NULL, 0), 0);
+	expect_still_answers(fd, &far, &at);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_rx_icrc), 0);
 	close(fd);
 	gsi_peer_leave(&a);
 	env_leave();
