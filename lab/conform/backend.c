@@ -227,6 +227,13 @@ static int input(void *world, const struct scenario_packet *given)
 	return error == -EMSGSIZE ? -EOPNOTSUPP : error;
 }
 
+static const char *why_not(void *world)
+{
+	const struct conform_world *w = world;
+
+	return wire_why_not(w->s->wire);
+}
+
 /** What a packet tells of the PSN that the device expects. */
 static void note_expected(struct conform_world *w, const struct rocemu_hdrs *h)
 {
@@ -471,6 +478,7 @@ const struct scenario_backend conform_backend = {
 	.modify = modify,
 	.line = begin_line,
 	.input = input,
+	.why_not = why_not,
 	.wait = run_wait,
 	.settle = settle,
 	.effects = effects,

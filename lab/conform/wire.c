@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "conform/raw.h"
 
 #ifndef UDP_NO_CHECK6_TX
 #define UDP_NO_CHECK6_TX 101
@@ -39,7 +40,9 @@ struct sender {
 struct wire {
 	union address local;
 	struct rocemu_gid gid;
-	int fd; /* of port 4791 */
+	int fd;	 /* of port 4791 */
+	int raw; /* of raw_send(), or -1 */
+	const char *why_not;
 	struct sender sender[PORTS];
 	unsigned senders;
 	uint32_t probe_qpn, probe_psn; /* the PSN: its next */
@@ -158,7 +161,7 @@ struct wire *wire_open(const char *address, int *error)
 	*error = w ? 0 : -ENOMEM;
 	if (!w)
 		return NULL;
-	w->fd = -1;
+	w->fd = w->raw = -1;
 	if (read_address(address, &w->local))
 		w->fd = bound(&w->local, ROCEMU_UDP_PORT);
 	else
@@ -192,6 +195,8 @@ void wire_close(struct wire *w)
 	close_senders(w);
 	if (w->fd >= 0)
 		close(w->fd);
+	if (w->raw >= 0)
+		close(w->raw);
 	free(w);
 }
 
@@ -461,29 +466,40 @@ static void set_checksum(int fd, int family, bool has)
 		setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &no, sizeof(no));
 }
 
+static struct ip_udp headers(const struct rocemu_gid *from, const struct rocemu_gid *to,
+			     uint16_t sport, uint8_t tclass)
+{
+	return (struct ip_udp){.src = *from,
+			       .dst = *to,
+			       .sport = sport,
+			       .dport = ROCEMU_UDP_PORT,
+			       .ip_frag = IP_FLAG_DF,
+			       .tclass = tclass,
+			       .hop_limit = TTL};
+}
+
+/** A packet is about to be sent. */
+static void show_sent(struct wire *w, const struct ip_udp *ip, uint8_t *data, size_t len)
+{
+	const struct wire_packet p = {
+		.ip = *ip, .ns = now_ns(), .sent = true, .len = (uint32_t)len, .data = data};
+
+	if (w->tap)
+		w->tap(w->tap_arg, &p);
+	w->last_ns = p.ns;
+}
+
 static int send_from(struct wire *w, const struct rocemu_gid *from, const struct rocemu_gid *to,
 		     uint16_t sport, uint8_t tclass, uint8_t *data, size_t len)
 {
 	const union address address = address_of(to, ROCEMU_UDP_PORT);
-	const struct wire_packet p = {.ip = {.src = *from,
-					     .dst = *to,
-					     .sport = sport,
-					     .dport = ROCEMU_UDP_PORT,
-					     .ip_frag = IP_FLAG_DF,
-					     .tclass = tclass,
-					     .hop_limit = TTL},
-				      .ns = now_ns(),
-				      .sent = true,
-				      .len = (uint32_t)len,
-				      .data = data};
+	const struct ip_udp ip = headers(from, to, sport, tclass);
 	const int fd = sender(w, from, sport);
 
 	if (fd < 0)
 		return fd;
 	set_tos(fd, w->local.sa.sa_family, tclass);
-	if (w->tap)
-		w->tap(w->tap_arg, &p);
-	w->last_ns = p.ns;
+	show_sent(w, &ip, data, len);
 	return sendto(fd, data, len, 0, &address.sa, address_len(&address)) < 0 ? -errno : 0;
 }
 
@@ -493,19 +509,38 @@ int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport,
 	return send_from(w, &w->gid, to, sport, tclass, data, len);
 }
 
+/** A packet that a UDP socket cannot send. */
+static int send_raw(struct wire *w, struct ip_udp ip, const struct scenario_packet *p,
+		    uint8_t *data, size_t len)
+{
+	ip.ip_id = p->ip_id;
+	ip.ip_frag = p->df ? IP_FLAG_DF : 0;
+	show_sent(w, &ip, data, len);
+	return raw_send(&w->raw, &ip, p, data, len, &w->why_not);
+}
+
+const char *wire_why_not(const struct wire *w)
+{
+	return w->why_not;
+}
+
 int wire_send(struct wire *w, const struct scenario_peer *peer, const struct scenario_packet *p)
 {
 	const struct rocemu_gid from = scenario_peer_source(peer, p);
 	uint8_t data[ROCEMU_MAX_PACKET];
+	const uint8_t tclass = (uint8_t)(p->dscp << 2 | p->ecn);
 	size_t hdr_len, len;
 	int error;
 
-	if (p->congested || p->by_memory || p->ip_id)
+	w->why_not = NULL;
+	if (p->congested || p->by_memory || (p->ip_id && !raw_needed(p)))
 		return -EOPNOTSUPP;
 	len = scenario_peer_encode(peer, p, data, &hdr_len);
+	if (raw_needed(p))
+		return send_raw(w, headers(&from, &peer->device_gid, p->sport, tclass), p, data,
+				len);
 	set_checksum(sender(w, &from, p->sport), w->local.sa.sa_family, p->udp_checksum);
-	error = send_from(w, &from, &peer->device_gid, p->sport, (uint8_t)(p->dscp << 2 | p->ecn),
-			  data, len);
+	error = send_from(w, &from, &peer->device_gid, p->sport, tclass, data, len);
 	/* The host has not the other address, or may not send from it. */
 	return p->other_source && error ? -EOPNOTSUPP : error;
 }
@@ -525,6 +560,7 @@ static struct scenario_packet probe_packet(const struct wire *w, const struct sc
 		      .psn = w->probe_psn},
 		.sport = peer->sport,
 		.dscp = WIRE_TCLASS >> 2,
+		.df = true,
 		.udp_checksum = true,
 	};
 }

@@ -58,6 +58,8 @@ int wire_send_bytes(struct wire *w, const struct rocemu_gid *to, uint16_t sport,
 
 /** Send a complete packet. -EOPNOTSUPP: a socket cannot do what it asks for. */
 int wire_send(struct wire *w, const struct scenario_peer *peer, const struct scenario_packet *p);
+/** Why not, of the last packet: a sentence, or NULL. */
+const char *wire_why_not(const struct wire *w);
 
 /** Wait until the probe has answered. -ETIMEDOUT: it does not. */
 int wire_probe(struct wire *w, const struct scenario_peer *peer);

@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-enum { IMM = 0x1020304, IETH = 0x5060708, DSCP = 8, DONT_FRAGMENT = 0x4000 };
+enum { IMM = 0x1020304, IETH = 0x5060708, DSCP = 8, DONT_FRAGMENT = 0x4000, UDP_HDR_LEN = 8 };
 
 /* ---- what it sends ---- */
 
@@ -53,6 +53,9 @@ void scenario_peer_complete(const struct scenario_peer *peer, struct scenario_pa
 	DEFAULT(p, IMM, h.imm, IMM);
 	DEFAULT(p, IETH, h.ieth, IETH);
 	DEFAULT(p, PORT, sport, peer->sport);
+	DEFAULT(p, DF, df, true);
+	/* Fragments are put together by it; the kernel replaces 0 where DF is clear. */
+	DEFAULT(p, IP_ID, ip_id, p->df && p->fragments < 2 ? 0 : (uint16_t)(p->h.psn << 1 | 1));
 	DEFAULT(p, UDP_CHECKSUM, udp_checksum, true);
 	DEFAULT(p, DSCP, dscp, mad ? 0 : DSCP);
 	p->h.atomiceth.rkey = p->h.reth.rkey;
@@ -86,6 +89,23 @@ static void set_reserved(uint8_t opcode, uint8_t *hdrs)
 		hdrs[ROCEMU_BTH_LEN + 4] = 0xff; /* in front of the source QP */
 }
 
+/**
+ * How the ICRC of to[0..n) changes with the UDP length, which it covers. A CRC is linear: what a
+ * change of a field does depends on the bytes behind it only. The source port is 4 bytes further
+ * from the end, so it is changed in a packet that has 4 bytes less.
+ */
+static uint32_t length_changes(const struct rocemu_icrc_ctx *ctx, uint16_t udp_len,
+			       const uint8_t *to, size_t n)
+{
+	const size_t right = UDP_HDR_LEN + n + ROCEMU_ICRC_LEN;
+	struct rocemu_icrc_ctx other = *ctx;
+
+	n -= MIN(n, 4u);
+	other.sport = (uint16_t)(other.sport ^ right ^ udp_len);
+	return rocemu_icrc(ctx, to, n, NULL, 0, NULL, 0) ^
+	       rocemu_icrc(&other, to, n, NULL, 0, NULL, 0);
+}
+
 size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scenario_packet *p,
 			    uint8_t to[ROCEMU_MAX_PACKET], size_t *hdr_len)
 {
@@ -95,7 +115,8 @@ size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scena
 		.sport = p->sport,
 		.dport = ROCEMU_UDP_PORT,
 		.ip_id = p->ip_id,
-		.ip_frag = DONT_FRAGMENT,
+		/* Of fragments: as it is once they are put together. */
+		.ip_frag = p->df ? DONT_FRAGMENT : 0,
 	};
 	size_t n = rocemu_hdrs_encode(&p->h, to);
 	uint32_t icrc;
@@ -113,7 +134,10 @@ size_t scenario_peer_encode(const struct scenario_peer *peer, const struct scena
 	fill(p, to + n);
 	n += p->len + padding(p);
 	n -= MIN(n, (size_t)p->cut);
+	/* With IP options: that of the packet without them, as software computes it. */
 	icrc = rocemu_icrc(&ctx, to, n, NULL, 0, NULL, 0) ^ p->bad_icrc;
+	if (scenario_given(p, SCENARIO_PACKET_UDP_LEN))
+		icrc ^= length_changes(&ctx, p->udp_len, to, n);
 	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
 		to[n++] = (uint8_t)(icrc >> 8 * i);
 	return n;

@@ -95,6 +95,18 @@ static bool read_again(struct round *r)
 	return r->any_sent ? end_of_line(r) : refuse(r, "no packet came before");
 }
 
+static bool send_packet(struct round *r)
+{
+	const int error = r->b->input(r->world, &r->sent);
+	const char *why = r->b->why_not ? r->b->why_not(r->world) : NULL;
+
+	if (error != -EOPNOTSUPP || !why)
+		return expect_result(r, error, 0);
+	refuse(r, "%s", why);
+	r->r->verdict = SCENARIO_CANNOT;
+	return false;
+}
+
 static bool run_input(struct round *r)
 {
 	if (r->setup.ends != 1)
@@ -104,7 +116,7 @@ static bool run_input(struct round *r)
 				  : !read_packet(r, &r->sent))
 		return false;
 	r->any_sent = true;
-	return expect_result(r, r->b->input(r->world, &r->sent), 0);
+	return send_packet(r);
 }
 
 static bool run_output(struct round *r)

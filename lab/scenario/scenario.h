@@ -268,7 +268,12 @@ struct scenario_place {
 	X(IP_ID, ip_id, ip_id, 0xffff)             \
 	X(ECN, ecn, ecn, 3)                        \
 	X(DSCP, dscp, dscp, 63)                    \
+	X(DF, df, df, 1)                           \
+	X(OPTIONS, ip_options, ip_options, 1)      \
+	X(FRAGMENTS, fragments, fragments, 2)      \
+	X(UDP_LEN, udp_len, udp_len, 0xffff)       \
 	X(UDP_CHECKSUM, udp_checksum, udp_checksum, 1) \
+	X(BAD_CHECKSUM, bad_udp_checksum, bad_udp_checksum, 1) \
 	X(RESERVED, reserved, reserved, 1)         \
 	X(ICRC, bad_icrc, bad_icrc, 1)             \
 	X(STRANGER, other_source, other_source, 1) \
@@ -317,7 +322,12 @@ struct scenario_packet {
 	uint8_t ecn, dscp;	     /* of the IP header */
 	uint16_t sport;		     /* UDP source port */
 	uint16_t ip_id;		     /* IPv4 identification */
+	bool df;		     /* "don't fragment" of IPv4 */
+	bool ip_options;	     /* the IPv4 header has four bytes of options */
+	uint8_t fragments;	     /* 2: it leaves in two */
+	uint16_t udp_len;	     /* that the UDP header has; not given: the right one */
 	bool udp_checksum;	     /* false: the UDP checksum is 0 */
+	bool bad_udp_checksum;	     /* it is wrong */
 	bool reserved;		     /* the reserved bits of BTH and DETH are set */
 	bool bad_icrc;
 	bool again;	   /* the packet before once more: a message has the same IDs */
@@ -420,6 +430,8 @@ struct scenario_backend {
 	void (*line)(void *world, const struct scenario_line *l);
 	/** A packet comes to the first end, which is alone. */
 	int (*input)(void *world, const struct scenario_packet *p);
+	/** Why the last input() returned -EOPNOTSUPP: a sentence, or NULL. */
+	const char *(*why_not)(void *world);
 	/** The first end sends n packets at most. */
 	void (*output)(void *world, unsigned n);
 	/** Time goes on, and what is due happens. UINT64_MAX: a pair, until nothing is left to. */

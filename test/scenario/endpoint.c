@@ -366,6 +366,9 @@ static int input(void *world, const struct scenario_packet *p)
 
 	if (p->mad.attr_id)
 		return -EOPNOTSUPP; /* there is no QP 1 */
+	if (p->ip_options || p->fragments || p->bad_udp_checksum ||
+	    scenario_given(p, SCENARIO_PACKET_UDP_LEN))
+		return -EOPNOTSUPP; /* there are no IP and UDP headers */
 	w->in_at = w->now;
 	w->replied = false;
 	peer_sends(w, p);

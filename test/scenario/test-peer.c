@@ -53,3 +53,104 @@ TEST(peer, cnp__its_form__each_field_is_looked_at)
 	assert_string_equal(cnp_fault(right, ROCEMU_CNP_LEN - 4, 0), wrong);
 	assert_string_equal(cnp_fault(right, ROCEMU_CNP_LEN + 4, 0), wrong);
 }
+
+/** CRC-32 of bytes, bit by bit. */
+static uint32_t crc32_of(const uint8_t *data, size_t len)
+{
+	uint32_t crc = UINT32_MAX;
+
+	for (size_t i = 0; i < 8 * len; i++) {
+		crc ^= data[i / 8] >> i % 8 & 1;
+		crc = crc & 1 ? crc >> 1 ^ 0xedb88320 : crc >> 1;
+	}
+	return ~crc;
+}
+
+/** IBTA A17.3.3: what changes on the way is all ones; bytes of all ones stand for the LRH. */
+static uint32_t icrc_of(uint16_t udp_len, uint16_t id, uint16_t frag, const uint8_t *bth, size_t n)
+{
+	const uint16_t ip_len = (uint16_t)(20 + 8 + n + ROCEMU_ICRC_LEN);
+	const uint8_t headers[] = {
+		0xff,
+		0xff,
+		0xff,
+		0xff,
+		0xff,
+		0xff,
+		0xff,
+		0xff,
+		0x45,
+		0xff,
+		(uint8_t)(ip_len >> 8),
+		(uint8_t)ip_len,
+		(uint8_t)(id >> 8),
+		(uint8_t)id,
+		(uint8_t)(frag >> 8),
+		(uint8_t)frag,
+		0xff,
+		17,
+		0xff,
+		0xff,
+		127,
+		0,
+		0,
+		2,
+		127,
+		0,
+		0,
+		1,
+		SPORT >> 8,
+		SPORT & 0xff,
+		0x12,
+		0xb7,
+		(uint8_t)(udp_len >> 8),
+		(uint8_t)udp_len,
+		0xff,
+		0xff,
+	};
+	uint8_t all[sizeof(headers) + 256];
+
+	memcpy(all, headers, sizeof(headers));
+	memcpy(all + sizeof(headers), bth, n);
+	all[sizeof(headers) + 4] = 0xff;
+	return crc32_of(all, sizeof(headers) + n);
+}
+
+/** Is the ICRC of p the one of its headers as they are sent? */
+static bool icrc_is_right(struct scenario_packet p, uint16_t udp_len)
+{
+	const struct scenario_setup setup = {.type = IBV_QPT_RC};
+	const struct scenario_peer peer = {.setup = &setup,
+					   .gid = {{[10] = 0xff, 0xff, 127, 0, 0, 2}},
+					   .device_gid = {{[10] = 0xff, 0xff, 127, 0, 0, 1}},
+					   .qpn = QPN,
+					   .sport = SPORT};
+	uint8_t data[ROCEMU_MAX_PACKET];
+	size_t hdr_len, n;
+	uint32_t icrc = 0;
+
+	p.h.opcode = ROCEMU_RC_SEND_ONLY;
+	p.h.psn = 7;
+	p.len = 64;
+	scenario_peer_complete(&peer, &p);
+	n = scenario_peer_encode(&peer, &p, data, &hdr_len) - ROCEMU_ICRC_LEN;
+	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
+		icrc |= (uint32_t)data[n + i] << 8 * i;
+	return icrc == icrc_of(udp_len, p.ip_id, p.df ? 0x4000 : 0, data, n);
+}
+
+TEST(peer, packet_of_its_own_headers__icrc_covers_them)
+{
+	const uint16_t right = 8 + ROCEMU_BTH_LEN + 64 + ROCEMU_ICRC_LEN;
+	struct scenario_packet p = {0};
+
+	assert_true(icrc_is_right(p, right));
+	assert_false(icrc_is_right(p, right + 4));
+	p.given = 1ull << SCENARIO_PACKET_DF;
+	assert_true(icrc_is_right(p, right));
+	p.given = 1ull << SCENARIO_PACKET_UDP_LEN;
+	for (unsigned len = 0; len < 1000; len += 97) {
+		p.udp_len = (uint16_t)len;
+		assert_true(icrc_is_right(p, p.udp_len));
+	}
+}

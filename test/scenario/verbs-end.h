@@ -145,6 +145,7 @@ void verbs_wire_begin(const struct scenario_setup *s, const struct verbs_self *d
 /** See struct scenario_backend. */
 int verbs_wire_settle(void);
 int verbs_wire_input(const struct verbs_self *device, const struct scenario_packet *p);
+const char *verbs_wire_why_not(void);
 const struct rocemu_packet *verbs_wire_last(void);
 uint8_t *verbs_wire_payload(void);
 uint64_t verbs_wire_address(const struct scenario_place *p);

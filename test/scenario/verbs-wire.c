@@ -110,6 +110,11 @@ int verbs_wire_input(const struct verbs_self *device, const struct scenario_pack
 	return wire_send(wire, &peer, &p);
 }
 
+const char *verbs_wire_why_not(void)
+{
+	return wire ? wire_why_not(wire) : NULL;
+}
+
 const struct rocemu_packet *verbs_wire_last(void)
 {
 	return wire ? wire_last(wire) : NULL;

@@ -243,6 +243,12 @@ static int input(void *world, const struct scenario_packet *p)
 	return verbs_wire_input(&((struct world *)world)->self[0], p);
 }
 
+static const char *why_not(void *world)
+{
+	(void)world;
+	return verbs_wire_why_not();
+}
+
 static int settle(void *world)
 {
 	(void)world;
@@ -355,6 +361,7 @@ const struct scenario_backend scenario_verbs = {
 	.post_recv = post_recv,
 	.modify = modify,
 	.input = input,
+	.why_not = why_not,
 	.settle = settle,
 	.last = last,
 	.address = address,
