@@ -185,6 +185,10 @@
 	X(M_READ_ACK,          "read-ack",           "req/read-ack req/implied-nak", "an ACK completes a READ") \
 	X(M_RNR_OVERTAKES,     "rnr-overtakes",      "rnr/order",       "what is posted while an RNR NAK is waited for leaves at once") \
 	X(M_RNR_RETRY,         "rnr-retry",          "rnr/not-a-retry", "an RNR NAK uses a retry") \
+	X(M_IP_OPTIONS,        "ip-options",         "gsi/ip-options",  "packets whose IPv4 header has options are taken") \
+	X(M_FRAGMENT,          "fragment",           "gsi/fragment",    "packets that came in fragments are taken") \
+	X(M_DF,                "df",                 "gsi/df",          "packets that may be fragmented are taken") \
+	X(M_LENGTHS,           "lengths",            "gsi/lengths",     "QP 1 takes packets that the UDP length cuts") \
 	X(M_BEFORE_RTU,        "before-rtu",         "cm/mra-rtu-lost in/rtr-rping", "packets in front of the RTU are dropped")
 /* clang-format on */
 

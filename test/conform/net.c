@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "responder.h"
 
-enum { SOCKET_BUFFER = 4 << 20, DF = 0x4000, TTL = 64 };
+enum { SOCKET_BUFFER = 4 << 20, DF = 0x4000, TTL = 64, GSI_HDR_LEN = ROCEMU_BTH_LEN + 8 };
 
 /** Any address of IP. */
 union address {
@@ -178,9 +178,9 @@ static bool read_cmsg(struct msghdr *m, struct input *in)
 		else if (c->cmsg_type == (ipv6 ? IPV6_HOPLIMIT : IP_TTL))
 			in->ttl = (uint8_t)value;
 		else if (!ipv6 && c->cmsg_type == IP_RECVFRAGSIZE)
-			good = false;
+			good &= mutant(M_FRAGMENT);
 		else if (!ipv6 && c->cmsg_type == IP_RECVOPTS)
-			good = false;
+			good &= mutant(M_IP_OPTIONS);
 	}
 	return good;
 }
@@ -213,14 +213,17 @@ static bool read_datagram(struct input *in)
 /** The ICRC of what came is right. Of which packets it is not looked at: mutants. */
 static bool icrc_fits(const struct input *in)
 {
-	const struct rocemu_icrc_ctx ctx = icrc_ctx(&in->src, &net.gid, in->sport, ROCEMU_UDP_PORT);
+	struct rocemu_icrc_ctx ctx = icrc_ctx(&in->src, &net.gid, in->sport, ROCEMU_UDP_PORT);
 	const uint32_t qpn = in->p.h.dqpn;
 
 	if (mutant(M_GSI_ICRC) && qpn == ROCEMU_GSI_QPN)
 		return true;
 	if ((mutant(M_IN_ICRC) || mutant(M_TRUNCATED)) && qpn > ROCEMU_GSI_QPN)
 		return true;
-	return rocemu_icrc_check(&ctx, false, in->data, in->len) >= 0;
+	if (rocemu_icrc_check(&ctx, false, in->data, in->len) >= 0)
+		return true;
+	ctx.ip_frag = 0;
+	return mutant(M_DF) && rocemu_icrc_check(&ctx, false, in->data, in->len) >= 0;
 }
 
 /** Mutants that take what has no right format: it is decoded after a change. */
@@ -254,6 +257,16 @@ static bool is_deadly(const struct input *in)
 		p.h.reth.length == UINT32_MAX);
 }
 
+/** A mutant: the kernel has left out what is behind the UDP length, as the ICRC may be. */
+static bool is_cut(struct input *in)
+{
+	if (!mutant(M_LENGTHS) || in->p.h.dqpn != ROCEMU_GSI_QPN || in->len < GSI_HDR_LEN)
+		return false;
+	in->p.payload = in->data + GSI_HDR_LEN;
+	in->p.payload_len = (uint32_t)in->len - GSI_HDR_LEN;
+	return true;
+}
+
 bool net_receive(struct input *in)
 {
 	static bool dead;
@@ -265,7 +278,7 @@ bool net_receive(struct input *in)
 		if (rocemu_packet_decode(&in->p, in->data, in->len) != ROCEMU_DROP_NONE &&
 		    (in->len < ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN || !decode_changed(in)))
 			continue;
-		if (icrc_fits(in))
+		if (icrc_fits(in) || is_cut(in))
 			return true;
 	}
 	return false;
