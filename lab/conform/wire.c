@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cmsg.h"
 #include "base/util.h"
 #include "conform/raw.h"
 
@@ -124,6 +125,8 @@ static void set_options(int fd, int family)
 		setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
 		setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on));
 		setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_IP, IP_RECVOPTS, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_IP, IP_RECVFRAGSIZE, &on, sizeof(on));
 	} else {
 		setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &never, sizeof(never));
 		setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, &ttl, sizeof(ttl));
@@ -251,21 +254,14 @@ static void keep(struct wire *w, const struct wire_packet *p)
 static void read_control(struct msghdr *m, struct wire_packet *p)
 {
 	struct timespec t;
-	int n;
 
 	p->ns = now_ns();
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
 			memcpy(&t, CMSG_DATA(c), sizeof(t));
 			p->ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
-			p->ip.tclass = *CMSG_DATA(c);
-		} else if (c->cmsg_level == IPPROTO_IP || c->cmsg_level == IPPROTO_IPV6) {
-			memcpy(&n, CMSG_DATA(c), sizeof(n));
-			if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)
-				p->ip.tclass = (uint8_t)n;
-			else
-				p->ip.hop_limit = (uint8_t)n;
+		} else if (!cmsg_network(c, &p->ip.tclass, &p->ip.hop_limit)) {
+			p->forbidden |= cmsg_is_forbidden(c);
 		}
 	}
 }
@@ -383,6 +379,8 @@ static const char *fault_of(const struct scenario_peer *peer, const struct wire_
 {
 	if (!rocemu_gid_equal(&k->ip.src, &peer->device_gid))
 		return " FROM ANOTHER ADDRESS";
+	if (k->forbidden)
+		return " WITH IP OPTIONS, OR IN FRAGMENTS";
 	return scenario_packet_fault(peer, k->ip.sport, k->data, k->len, &p->h);
 }
 

@@ -26,8 +26,9 @@ struct wire_packet {
 	struct ip_udp ip; /* ip_id: not known of one that came */
 	uint64_t ns;	  /* since 1970; of one that came: when the kernel had it */
 	bool sent;
-	uint32_t len;  /* from the BTH to the ICRC */
-	uint8_t *data; /* borrowed, until the call returns */
+	bool forbidden; /* it came with IP options, or in fragments */
+	uint32_t len;	/* from the BTH to the ICRC */
+	uint8_t *data;	/* borrowed, until the call returns */
 };
 
 /** To be closed. @return NULL with *error negative: of socket() or bind(), or -EINVAL: no address.

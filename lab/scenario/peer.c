@@ -227,21 +227,29 @@ static bool cnp_is_right(const struct rocemu_hdrs *h, const uint8_t *data, size_
 	       memcmp(data + ROCEMU_BTH_LEN, zeros, sizeof(zeros)) == 0;
 }
 
-const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t sport,
-				  const uint8_t *data, size_t len, const struct rocemu_hdrs *h)
+/** Does the ICRC fit, with IPv4's flags and some identification? */
+static bool icrc_fits(const struct scenario_peer *peer, uint16_t sport, uint16_t flags,
+		      const uint8_t *data, size_t len)
 {
 	const struct rocemu_icrc_ctx ctx = {
 		.src = peer->device_gid,
 		.dst = peer->gid,
 		.sport = sport,
 		.dport = ROCEMU_UDP_PORT,
-		.ip_frag = DONT_FRAGMENT,
+		.ip_frag = flags,
 	};
-
 	const int32_t id = rocemu_icrc_check(&ctx, peer->ip_id_known, data, len);
 
-	if (id < 0 || (peer->ip_id_known && id))
-		return " WITH A WRONG ICRC";
+	return id >= 0 && !(peer->ip_id_known && id);
+}
+
+const char *scenario_packet_fault(const struct scenario_peer *peer, uint16_t sport,
+				  const uint8_t *data, size_t len, const struct rocemu_hdrs *h)
+{
+	/* A CRC is another one for each change of 32 bits that stand together, as flags and
+	 * identification do: so it shows both. */
+	if (!icrc_fits(peer, sport, DONT_FRAGMENT, data, len))
+		return icrc_fits(peer, sport, 0, data, len) ? " WITHOUT DF" : " WITH A WRONG ICRC";
 	if (scenario_is_mad(h)) {
 		struct rocemu_packet p;
 

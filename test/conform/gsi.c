@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* QP 1: which datagrams it takes (IBTA 9.6.1, 10.2.5, 13.4.2), and those that it sends. */
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "base/bytes.h"
 #include "responder.h"
 
@@ -19,7 +22,11 @@ static struct {
 
 int gsi_open(void)
 {
+	static const uint8_t nops[4] = {1, 1, 1, 0};
+
 	gsi.fd = net_sender(SPORT, mutant(M_GSI_ECT) ? ECT0 : 0);
+	if (mutant(M_OPTIONS_SENT))
+		setsockopt(gsi.fd, IPPROTO_IP, IP_OPTIONS, nops, sizeof(nops));
 	return gsi.fd;
 }
 

@@ -9,8 +9,9 @@
 
 enum { QPN = 0x1c003, SPORT = 0xc123 };
 
-/** A CNP with a right ICRC: what is wrong with it. */
-static const char *cnp_fault(struct rocemu_hdrs h, size_t len, uint8_t last_byte)
+/** A CNP with an ICRC that is right for the IPv4 flags: what is wrong with it. */
+static const char *flags_fault(struct rocemu_hdrs h, size_t len, uint8_t last_byte, uint16_t flags,
+			       uint16_t id)
 {
 	const struct scenario_setup setup = {.type = IBV_QPT_RC};
 	const struct scenario_peer peer = {.setup = &setup,
@@ -21,7 +22,8 @@ static const char *cnp_fault(struct rocemu_hdrs h, size_t len, uint8_t last_byte
 					    .dst = peer.gid,
 					    .sport = SPORT,
 					    .dport = ROCEMU_UDP_PORT,
-					    .ip_frag = 0x4000};
+					    .ip_id = id,
+					    .ip_frag = flags};
 	uint8_t data[64] = {0};
 	size_t n;
 	uint32_t icrc;
@@ -34,6 +36,24 @@ static const char *cnp_fault(struct rocemu_hdrs h, size_t len, uint8_t last_byte
 	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
 		data[n++] = (uint8_t)(icrc >> 8 * i);
 	return scenario_packet_fault(&peer, SPORT, data, n, &h);
+}
+
+static const char *cnp_fault(struct rocemu_hdrs h, size_t len, uint8_t last_byte)
+{
+	return flags_fault(h, len, last_byte, 0x4000, 0);
+}
+
+TEST(peer, packet_without_df__seen_by_its_icrc)
+{
+	const struct rocemu_hdrs h = {.pkey = ROCEMU_PKEY_DEFAULT, .becn = true};
+
+	for (unsigned id = 0; id <= UINT16_MAX; id++) {
+		assert_string_equal(flags_fault(h, ROCEMU_CNP_LEN, 0, 0x4000, (uint16_t)id), "");
+		assert_string_equal(flags_fault(h, ROCEMU_CNP_LEN, 0, 0, (uint16_t)id),
+				    " WITHOUT DF");
+	}
+	assert_string_equal(flags_fault(h, ROCEMU_CNP_LEN, 0, 0x8000, 0), " WITH A WRONG ICRC");
+	assert_string_equal(flags_fault(h, ROCEMU_CNP_LEN, 0, 0x2000, 0), " WITH A WRONG ICRC");
 }
 
 TEST(peer, cnp__its_form__each_field_is_looked_at)
