@@ -189,6 +189,7 @@
 	X(M_FRAGMENT,          "fragment",           "gsi/fragment",    "packets that came in fragments are taken") \
 	X(M_DF,                "df",                 "gsi/df",          "packets that may be fragmented are taken") \
 	X(M_LENGTHS,           "lengths",            "gsi/lengths",     "QP 1 takes packets that the UDP length cuts") \
+	X(M_UDP_CHECKSUM,      "udp-checksum",       "gsi/udp-checksum-wrong", "the UDP checksum is not looked at") \
 	X(M_OPTIONS_SENT,      "options-sent",       "gsi/answer-form", "what QP 1 sends has IP options") \
 	X(M_BEFORE_RTU,        "before-rtu",         "cm/mra-rtu-lost in/rtr-rping", "packets in front of the RTU are dropped")
 /* clang-format on */

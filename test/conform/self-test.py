@@ -30,7 +30,6 @@ WITHOUT = {
     "gsi/hello-v6": IPV4,
     "ud/grh-v6": IPV4,
     "gsi/udp-checksum": "a UDP socket does not show the checksum of what it receives",
-    "gsi/udp-checksum-wrong": "a UDP socket does not receive packets with a wrong checksum",
     "req/timeout-floor": "it measures a time, and nothing else",
     "robust/guessable": "the numbers of queue pairs are others in each run",
 }
