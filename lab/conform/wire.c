@@ -113,6 +113,8 @@ static void set_options(int fd, int family)
 {
 	const int never = IP_PMTUDISC_DO, size = BUFFER, on = 1, off = 0, ttl = TTL;
 
+	for (const int *o = cmsg_forbidden_options(family == AF_INET); *o; o++)
+		setsockopt(fd, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, *o, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	/* With the capability for it, packets may come from any address. */
@@ -125,8 +127,6 @@ static void set_options(int fd, int family)
 		setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
 		setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on));
 		setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof(on));
-		setsockopt(fd, IPPROTO_IP, IP_RECVOPTS, &on, sizeof(on));
-		setsockopt(fd, IPPROTO_IP, IP_RECVFRAGSIZE, &on, sizeof(on));
 	} else {
 		setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &never, sizeof(never));
 		setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, &ttl, sizeof(ttl));

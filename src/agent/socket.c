@@ -73,13 +73,13 @@ static void set_optional(int fd, bool ipv4)
 	if (ipv4) {
 		(void)set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
 		(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
-		(void)set_int(fd, IPPROTO_IP, IP_RECVOPTS, 1);
-		(void)set_int(fd, IPPROTO_IP, IP_RECVFRAGSIZE, 1);
 	} else {
 		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
 		(void)set_int(fd, IPPROTO_IPV6, RECV_FLOWINFO, 1);
 	}
+	for (const int *o = cmsg_forbidden_options(ipv4); *o; o++)
+		(void)set_int(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, *o, 1);
 	(void)set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
 	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	/* Beyond the system's limit with privilege, else up to it. */

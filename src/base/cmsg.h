@@ -11,6 +11,9 @@
 #ifndef IP_RECVFRAGSIZE
 #define IP_RECVFRAGSIZE 25
 #endif
+#ifndef IPV6_RECVFRAGSIZE
+#define IPV6_RECVFRAGSIZE 77
+#endif
 
 /** Of one that is an int; some kernels give one byte for TOS. */
 static inline int cmsg_int(const struct cmsghdr *c)
@@ -39,13 +42,28 @@ static inline bool cmsg_network(const struct cmsghdr *c, uint8_t *tclass, uint8_
 }
 
 /**
- * Does it tell of IP options, or of fragments? RoCEv2 has neither: such packets are dropped (IBTA
- * CA17-3, CA17-8, CA17-24). Other packets have no such control message.
+ * Options of a UDP socket that has to tell of IP options, extension headers and fragments; 0 ends
+ * them. RoCEv2 has none of these, and a receiver drops such packets (IBTA CA17-3, CA17-8, CA17-24).
+ * Other packets have no such control message. An old kernel may not know an option: it delivers
+ * what it would tell of.
  */
+static inline const int *cmsg_forbidden_options(bool ipv4)
+{
+	static const int of_ipv4[] = {IP_RECVOPTS, IP_RECVFRAGSIZE, 0};
+	static const int of_ipv6[] = {IPV6_RECVHOPOPTS, IPV6_RECVDSTOPTS, IPV6_RECVRTHDR,
+				      IPV6_RECVFRAGSIZE, 0};
+
+	return ipv4 ? of_ipv4 : of_ipv6;
+}
+
+/** Does it tell of such a thing? */
 static inline bool cmsg_is_forbidden(const struct cmsghdr *c)
 {
-	return c->cmsg_level == IPPROTO_IP &&
-	       (c->cmsg_type == IP_RECVOPTS || c->cmsg_type == IP_RECVFRAGSIZE);
+	if (c->cmsg_level == IPPROTO_IP)
+		return c->cmsg_type == IP_RECVOPTS || c->cmsg_type == IP_RECVFRAGSIZE;
+	return c->cmsg_level == IPPROTO_IPV6 &&
+	       (c->cmsg_type == IPV6_HOPOPTS || c->cmsg_type == IPV6_DSTOPTS ||
+		c->cmsg_type == IPV6_RTHDR || c->cmsg_type == IPV6_RECVFRAGSIZE);
 }
 
 /** Take an IPv6 packet's flow label. @return false: it is something else. */

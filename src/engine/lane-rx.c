@@ -39,7 +39,7 @@ struct burst {
 	const uint8_t *data;
 	size_t len;
 	size_t seg_len;
-	bool forbidden; /* it had IP options, or came in fragments */
+	bool forbidden; /* IP options, extension headers, or fragments */
 	bool group;	/* came to a multicast group: a copy for each lane, none for another */
 	struct rocemu_dgram meta; /* data and len not set; ip_id: of the first datagram */
 };

@@ -267,7 +267,7 @@ int lane_prepare_path(struct lane *l, struct rocemu_path *path, uint32_t dqpn) R
 	X(rx_datagrams,   "datagrams received for this slot (after splitting what GRO merged)") \
 	X(rx_forwarded,   "datagrams for another slot, forwarded")               \
 	X(rx_misrouted, "datagrams that could not be forwarded to their slot")    \
-	X(rx_forbidden,   "dropped: IP options, or fragments")                   \
+	X(rx_forbidden,   "dropped: IP options, extension headers, or fragments") \
 	X(rx_sock_drops,  "datagrams the kernel dropped for lack of socket buffer") \
 	X(rx_congested,   "datagrams received through a buffer that was filling up")  \
 	X(rx_octets,      "bytes received for this slot, from the BTH to the ICRC")  \

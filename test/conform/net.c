@@ -142,7 +142,7 @@ int net_listen(uint16_t port)
 	return fd;
 }
 
-/** A mutant reads packets below UDP, where nobody has looked at its checksum. */
+/** Of a mutant: a raw socket, which gets packets before the kernel checks the UDP checksum. */
 static int below_udp(void)
 {
 	const int fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);

@@ -229,27 +229,34 @@ TEST(lane, burst_for_two_slots__second_forwarded)
 	node_close_pair(&a, &b);
 }
 
-/** A datagram for the QP of n; options of the IPv4 header, or longer than the MTU. */
-static void send_forbidden(struct node *n, bool options)
+/** A datagram for the QP of n: with IP options or hop-by-hop options, or longer than the MTU. */
+static void send_forbidden(struct node *n, bool ipv4, bool options)
 {
-	static const uint8_t nops[4] = {1, 1, 1, 0};
+	static const uint8_t nops[4] = {1, 1, 1, 0}, hop[8] = {[2] = 1, [3] = 4};
 	const struct sockaddr_in to = {.sin_family = AF_INET,
 				       .sin_port = htons(4791),
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const int fd = socket(AF_INET, SOCK_DGRAM, 0), may_fragment = IP_PMTUDISC_DONT;
-	uint8_t data[1000] = {0};
+	const struct sockaddr_in6 to6 = {.sin6_family = AF_INET6,
+					 .sin6_port = htons(4791),
+					 .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	const int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
+	const int level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6, may_fragment = IP_PMTUDISC_DONT;
+	uint8_t data[2000] = {0};
 
 	put_be24(data + 5, rocemu_qp_num(n->qp));
 	if (options)
-		assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, nops, sizeof(nops)), 0);
+		assert_int_equal(setsockopt(fd, level, ipv4 ? IP_OPTIONS : IPV6_HOPOPTS,
+					    ipv4 ? nops : hop, ipv4 ? sizeof(nops) : sizeof(hop)),
+				 0);
 	else
-		netns_ip("link set lo mtu 600");
-	assert_int_equal(
-		setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &may_fragment, sizeof(may_fragment)),
-		0);
-	assert_int_equal(
-		sendto(fd, data, sizeof(data), 0, (const struct sockaddr *)&to, sizeof(to)),
-		sizeof(data));
+		netns_ip("link set lo mtu 1280");
+	assert_int_equal(setsockopt(fd, level, ipv4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
+				    &may_fragment, sizeof(may_fragment)),
+			 0);
+	assert_int_equal(sendto(fd, data, sizeof(data), 0,
+				ipv4 ? (const struct sockaddr *)&to : (const struct sockaddr *)&to6,
+				ipv4 ? sizeof(to) : sizeof(to6)),
+			 sizeof(data));
 	netns_ip("link set lo mtu 65536");
 	close(fd);
 }
@@ -257,18 +264,20 @@ static void send_forbidden(struct node *n, bool options)
 /* IBTA CA17-3, CA17-8, CA17-24. */
 TEST(lane, ip_options_and_fragments__dropped)
 {
-	struct node a;
-	uint64_t end;
+	for (unsigned ipv4 = 0; ipv4 < 2; ipv4++) {
+		struct node a;
+		uint64_t end;
 
-	node_open(&a, "127.0.0.1");
-	send_forbidden(&a, true);
-	send_forbidden(&a, false);
-	end = lane_now() + NODE_PATIENCE_MS * (uint64_t)1000000;
-	while (node_stats(&a).rx_forbidden < 2 && lane_now() < end)
-		lane_poll(a.lane);
-	assert_int_equal(node_stats(&a).rx_forbidden, 2);
-	assert_int_equal(node_stats(&a).rx_datagrams, 0);
-	node_close(&a);
+		node_open(&a, ipv4 ? "127.0.0.1" : "::1");
+		send_forbidden(&a, ipv4, true);
+		send_forbidden(&a, ipv4, false);
+		end = lane_now() + NODE_PATIENCE_MS * (uint64_t)1000000;
+		while (node_stats(&a).rx_forbidden < 2 && lane_now() < end)
+			lane_poll(a.lane);
+		assert_int_equal(node_stats(&a).rx_forbidden, 2);
+		assert_int_equal(node_stats(&a).rx_datagrams, 0);
+		node_close(&a);
+	}
 }
 
 /* Hostile messages from another process of this very user: a right header with anything behind it,
